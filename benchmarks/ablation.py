@@ -25,6 +25,7 @@ from machine import machine
 
 import rookery
 from rookery.experiments.runs import open_run
+from rookery.policies.policy import layers_of
 from rookery.policies.training.evaluate import act_with, evaluate
 
 ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
@@ -50,7 +51,12 @@ def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: ob
     """Train in a process of its own, unless `out` is there already; returns `out`."""
     if not (out / "policy.safetensors").exists():
         (policy,) = open_run(init)[0].values()
-        settings = {**PPO, "hidden": list(policy.hidden), "critic_warmup": WARMUP, **ppo}
+        settings = {
+            **PPO,
+            "hidden": [len(layer.bias) for layer in layers_of(policy)[:-1]],
+            "critic_warmup": WARMUP,
+            **ppo,
+        }
         command = [
             sys.executable, "-m", "rookery", "train", task, "--init", str(init), "--out", str(out), "--steps", str(steps),
             *options, *(x for k, v in settings.items() for x in (f"--{k.replace('_', '-')}", *words(v))),

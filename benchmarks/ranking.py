@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from rookery.experiments.gating import gate_policies
 from rookery.experiments.run_env import make_env
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim2real.contract import Contract
@@ -40,8 +40,8 @@ def faulty(policies: Mapping[str, Policy], change: Callable[[torch.Tensor, torch
     out = copy.deepcopy(dict(policies))
     with torch.no_grad():
         for policy in out.values():
-            last = policy.layers[-1]
-            change(last.weight, last.bias)  # type: ignore[arg-type]
+            last = layers_of(policy)[-1]
+            change(last.weight, last.bias)
     return out
 
 

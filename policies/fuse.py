@@ -5,7 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Layer, Policy, layers_of
+from rookery.policies.stages.normalize import Normalize
+from rookery.policies.stages.perceptron import Perceptron
+from rookery.policies.stages.standard import is_plain, standard
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -22,41 +25,41 @@ def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
     what it carries. Other ranges of an action are made up for, also where the last action is observed.
 
     Args:
-        first, second: of the same depth and activation, without history, state estimator, memory or encoder.
+        first, second: perceptrons of the same depth and activation on a single frame.
         group: what the new policy is for.
 
     Raises:
         RookeryError: networks that do not go together, or an action that neither has.
     """
-    a, b = first[0], second[0]
-    if a.memory_size or b.memory_size:
-        raise RookeryError("a policy with memory is not fused with another: train both with memory=none.")
-    if a.encoder_spec or b.encoder_spec:
-        raise RookeryError(
-            "a policy with an encoder of pictures is not fused with another: train both with encoder=none."
-        )
+    networks = []
     for policy, old in (first, second):
-        if old.history > 1 or policy.targets:
+        if not is_plain(policy.chain) or old.history > 1:
             raise RookeryError(
-                "a policy with a history of observations or a state estimator is not fused with another: train it with "
-                "--task-config history=1 and --estimator off."
+                "only perceptrons on a single frame are fused, and one of the policies has the stages "
+                f"{policy.chain.words} and {old.history} frames: train both with encoder=none, memory=none, --estimator "
+                "off and --task-config history=1."
             )
+        networks.append([leaf.stage for leaf in policy.chain.leaves])
+    (norm_a, a, _), (norm_b, b, _) = networks
+    assert isinstance(a, Perceptron) and isinstance(b, Perceptron)
+    assert isinstance(norm_a, Normalize) and isinstance(norm_b, Normalize)
     if len(a.hidden) != len(b.hidden) or a.activation != b.activation:
         raise RookeryError(
             f"policies with hidden layers {list(a.hidden)} ({a.activation}) and {list(b.hidden)} ({b.activation}) do not go "
             "side by side: train both with as many layers and one activation."
         )
     hidden = tuple(i + j for i, j in zip(a.hidden, b.hidden, strict=True))
-    out = Policy(group.observation_size, group.action.size, hidden, a.activation, max(a.obs_clip, b.obs_clip)).eval()
-    layers = [layer for layer in out.layers if isinstance(layer, torch.nn.Linear)]
+    clip = max(norm_a.clip, norm_b.clip)
+    out = Policy(standard(group.observation_size, group.action.size, hidden, a.activation, clip)).eval()
+    layers = layers_of(out)
     for layer in layers:
         layer.weight.zero_()
         layer.bias.zero_()
     missing = set(group.action.names)
     rows = [slice(0, 0)] * len(hidden)
-    for policy, old in (first, second):
-        own = [layer for layer in policy.layers if isinstance(layer, torch.nn.Linear)]
-        rows = [slice(r.stop, r.stop + w) for r, w in zip(rows, policy.hidden, strict=True)]
+    for (policy, old), network in zip((first, second), (a, b), strict=True):
+        own = layers_of(policy)
+        rows = [slice(r.stop, r.stop + w) for r, w in zip(rows, network.hidden, strict=True)]
         weight, bias = _first_layer(own[0], policy, old, group)
         layers[0].weight[rows[0]] = weight
         layers[0].bias[rows[0]] = bias
@@ -91,11 +94,11 @@ def _ranges(old: Group, group: Group) -> tuple[Tensor, Tensor]:
     return torch.tensor(gains), torch.tensor(shifts)
 
 
-def _first_layer(layer: torch.nn.Linear, policy: Policy, trained: Group, group: Group) -> tuple[Tensor, Tensor]:
+def _first_layer(layer: Layer, policy: Policy, trained: Group, group: Group) -> tuple[Tensor, Tensor]:
     """Weights [H, O] and bias [H] of the old first layer, its normaliser folded in, for the group's observation."""
-    normalised = layer.weight / policy.std
-    bias = layer.bias - normalised @ policy.mean
-    weight = torch.zeros(layer.out_features, group.observation_size)
+    normalised = layer.weight / policy.get_buffer("normalize.std")
+    bias = layer.bias - normalised @ policy.get_buffer("normalize.mean")
+    weight = torch.zeros(len(bias), group.observation_size)
     terms = {t.name: t for t in trained.observation}
     for term in group.observation:
         if term.name not in terms:

@@ -7,10 +7,13 @@ with 3 mm of error shook its wrist at 25 Hz, and what it held crept out of its h
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 import torch
 
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.perceptron import Perceptron
+from rookery.policies.stages.standard import is_plain
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group
 
@@ -27,7 +30,7 @@ def low_pass(policy: Policy, group: Group, share: float, names: Collection[str] 
     large, so that small steps of PPO move the actions far (one update at a rate of 3e-4: a divergence of 3.5).
 
     Args:
-        policy: without history, state estimator, memory or encoder.
+        policy: one perceptron on a single frame.
         group: that it was trained for.
         share: of the new action, above 0 to 1. The amplitude of what changes sign at every step is divided by 2 / share - 1.
         names: of the actions; () for all.
@@ -42,37 +45,33 @@ def low_pass(policy: Policy, group: Group, share: float, names: Collection[str] 
         if name not in known:
             raise unknown("action", name, known)
     terms = {t.name: t for t in group.observation}
-    plain = policy.actor_inputs == policy.observation_size and not (
-        policy.targets or policy.memory_size or policy.encoder_spec
-    )
-    if not plain or "last_action" not in terms:
+    if not is_plain(policy.chain) or group.history > 1 or "last_action" not in terms:
         raise RookeryError(
-            "only a policy that observes its last action, without history, state estimator, memory or encoder, can be smoothed."
+            "only a policy that observes its last action, and is one perceptron on a single frame, can be smoothed: its stages "
+            f"are {policy.chain.words}."
         )
     kept = [i for i, name in enumerate(known) if not names or name in names]
-    gain, shift = (FAINT, 0.0) if policy.activation == "tanh" else (1.0, 1.0)  # the others pass what is positive
-    out = Policy(
-        policy.observation_size,
-        policy.action_size,
-        [w + len(kept) for w in policy.hidden],
-        policy.activation,
-        policy.obs_clip,
-    ).eval()
-    out.mean.copy_(policy.mean)
-    out.std.copy_(policy.std)
-    old, new = ([x for x in p.layers if isinstance(x, torch.nn.Linear)] for p in (policy, out))
+    normalize, network, squash = (leaf.stage for leaf in policy.chain.leaves)
+    assert isinstance(network, Perceptron)
+    gain, shift = (FAINT, 0.0) if network.activation == "tanh" else (1.0, 1.0)  # the others pass what is positive
+    wider = replace(network, hidden=tuple(w + len(kept) for w in network.hidden))
+    out = Policy((normalize, wider, squash)).eval()
+    mean, std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
+    out.get_buffer("normalize.mean").copy_(mean)
+    out.get_buffer("normalize.std").copy_(std)
+    old, new = layers_of(policy), layers_of(out)
     for a, b in zip(old, new, strict=True):
         b.weight.zero_()
         b.bias.zero_()
-        b.weight[: a.out_features, : a.in_features] = a.weight
-        b.bias[: a.out_features] = a.bias
+        b.weight[: len(a.bias), : a.weight.shape[1]] = a.weight
+        b.bias[: len(a.bias)] = a.bias
     last = terms["last_action"]
     for k, i in enumerate(kept):
         column = group.slices()[last.name].start + i
         per_unit = gain / last.scale
-        rows = [a.out_features + k for a in old[:-1]]
-        new[0].weight[rows[0], column] = per_unit * policy.std[column]
-        new[0].bias[rows[0]] = per_unit * policy.mean[column] + shift
+        rows = [len(a.bias) + k for a in old[:-1]]
+        new[0].weight[rows[0], column] = per_unit * std[column]
+        new[0].bias[rows[0]] = per_unit * mean[column] + shift
         for layer, before, row in zip(new[1:-1], rows, rows[1:], strict=False):
             layer.weight[row, before] = 1.0
         new[-1].weight[i] *= share

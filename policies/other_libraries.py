@@ -21,7 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.policies.policy import ACTIVATIONS, SQUASHES, Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.squash import SQUASHES
+from rookery.policies.stages.standard import ACTIVATIONS, standard
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.untrusted import parse_json, read_bytes, read_npz
 
@@ -151,12 +153,10 @@ def as_policy(actor: Actor, activation: str | None = None, squash: str | None = 
         raise unknown("squash", squash, SQUASHES)
     sizes = [actor.layers[0][0].shape[1], *(weight.shape[0] for weight, _ in actor.layers)]
     norm = actor.normalizer or Normalizer(torch.zeros(sizes[0]), torch.ones(sizes[0]))
-    policy = Policy(
-        sizes[0], sizes[-1], sizes[1:-1], between or "tanh", obs_clip=norm.limit, squash=squash or actor.squash
-    )
-    pairs = [(policy.mean, norm.mean), (policy.std, norm.std)]
-    for layer, (weight, bias) in zip(policy.layers, actor.layers, strict=True):
-        pairs += [(layer.weight, weight), (layer.bias, bias)]  # type: ignore[list-item, union-attr]
+    policy = Policy(standard(sizes[0], sizes[-1], sizes[1:-1], between or "tanh", norm.limit, squash or actor.squash))
+    pairs = [(policy.get_buffer(f"normalize.{name}"), getattr(norm, name)) for name in ("mean", "std")]
+    for layer, (weight, bias) in zip(layers_of(policy), actor.layers, strict=True):
+        pairs += [(layer.weight, weight), (layer.bias, bias)]
     if any(own.shape != given.shape for own, given in pairs):  # copy_ would repeat a row of one value
         raise RookeryError(
             f"the layers of this {actor.library} actor do not follow each other, or its normaliser is of another size: "

@@ -24,11 +24,15 @@ from typing import Any
 
 from rookery.tasks.registry import OWN_TASKS, find
 
-NOTICE = "rookery: compiling kernels for this machine (once, about 20 s; `rookery doctor --compile` does all) ..."
-LEARNING_NOTICE = (
-    "rookery: compiling the kernels of the gradient steps for this machine (once, about 40 s; `rookery doctor --compile` does "
-    "all) ..."
+NOTICE = (
+    "rookery: compiling kernels for this machine, once, in a minute or two (`rookery doctor --compile` does all) ..."
 )
+LEARNING_NOTICE = (
+    "rookery: compiling the kernels of the gradient steps for this machine, once, in less than a minute (`rookery doctor "
+    "--compile` does all) ..."
+)
+PROGRESS_S = 10.0
+"""s between lines that say how many functions have been compiled since a notice."""
 STEPS = 3
 """Control steps of each environment: the first ends no episode, the last ones have an action to delay."""
 
@@ -136,16 +140,24 @@ def _compile(job: KernelCase | str) -> tuple[int, float]:
 @functools.cache
 def announce_compiling() -> None:
     """Print `NOTICE` on standard error when this process begins to compile a kernel, once; and `LEARNING_NOTICE` likewise when
-    it is one of the gradient steps, minutes after the first perhaps, since these come after a rollout or more."""
+    it is one of the gradient steps, minutes after the first perhaps, since these come after a rollout or more. Where it takes
+    long, a line every `PROGRESS_S` says how far it is."""
     said: set[str] = set()
+    last = time.monotonic()
 
     def announce(module: str) -> None:
+        nonlocal last
+        now = time.monotonic()
         notice = LEARNING_NOTICE if module.startswith("rookery.policies.") else NOTICE
         if notice not in said:
             said.add(notice)
+            last = now
             print(notice, file=sys.stderr, flush=True)
+        elif now - last >= PROGRESS_S:
+            last = now
+            print(f"rookery: functions compiled so far: {counter.done}", file=sys.stderr, flush=True)
 
-    _Counter(announce)
+    counter = _Counter(announce)
 
 
 def _step(case: KernelCase) -> None:

@@ -18,8 +18,9 @@ from rookery.robots.own.legs import forward
 from rookery.robots.own.result import OwnRobot
 from rookery.robots.quadrupeds.model import PARTS, QuadrupedModel
 from rookery.robots.quadrupeds.quadruped import leg_chains
-from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.env import Env
+from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.multirotor.parameters import GRAVITY
 
 WORLDS = 8
 SECONDS = 4.0
@@ -109,17 +110,24 @@ def _draw(env: Env, picture: Path | None) -> None:
 
 def _limp(env: Any, obs: dict[str, Tensor], step: int) -> dict[str, Tensor]:
     """Targets where the joints are: servos that only damp."""
-    robot = env.unwrapped.task.robot
+    robot = task_of(env).robot
     return {"robot": robot.normalised(robot.pos)[:, None]}
 
 
 def _fold(env: Any, obs: dict[str, Tensor], step: int) -> dict[str, Tensor]:
     """Thighs and knees bent as far as actions go."""
-    side = torch.tensor(env.unwrapped.task.model.home[2::3]).sign()
+    side = torch.tensor(task_of(env).model.home[2::3]).sign()
     out = _still(env, obs, step)["robot"].clone()
     out[..., 1::3] = -side
     out[..., 2::3] = side
     return {"robot": out}
+
+
+def task_of(env: Env) -> Any:
+    """The task of an environment of one task."""
+    inner = env.unwrapped
+    assert isinstance(inner, VecEnv)
+    return inner.task
 
 
 def _quadruped(out: Check, robot: OwnRobot[QuadrupedModel], picture: Path | None) -> None:
@@ -133,10 +141,10 @@ def _quadruped(out: Check, robot: OwnRobot[QuadrupedModel], picture: Path | None
         stands = returns(env, _still)
         if told == "told to stand":
             _draw(env, picture)
-            load = float((env.unwrapped.task.robot.force.abs() / torch.tensor(m.torque)).max())
+            load = float((task_of(env).robot.force.abs() / torch.tensor(m.torque)).max())
         falls = {name: returns(env, act) for name, act in (("going limp", _limp), ("folding its legs", _fold))}
         _compare(out, "go2-velocity", (f"standing, {told},", stands), falls)
-        task: Any = env.unwrapped.task
+        task = task_of(env)
         env.close()
     low, high = np.degrees(m.lower), np.degrees(m.upper)
     out.facts |= {
@@ -245,7 +253,7 @@ def _path_of_track(config: dict[str, Any]) -> tuple[float, float]:
     """m/s^2 and m/s, largest of the references of drone-track."""
     env = make("drone-track", WORLDS, seed=0, config=config)
     env.reset(seed=0)
-    task: Any = env.unwrapped.task
+    task = task_of(env)
     t = torch.linspace(0.0, task.cfg.episode_s, 400)[:, None, None, None, None]
     angle = task.frequency * t + task.phase
     speed = (task.amplitude * task.frequency * angle.cos()).sum(-1).norm(dim=-1).max()
@@ -263,7 +271,7 @@ def _succeeds(out: Check, task: str, who: str, success: float, why: str) -> None
 
 def _expert(env: Env) -> tuple[Tensor, float]:
     """Returns [N] of SECONDS of the task's own controller, and its share of successes in whole episodes."""
-    controller = env.unwrapped.task.controller()  # type: ignore[attr-defined]
+    controller = task_of(env).controller()  # type: ignore[attr-defined]
     earned = returns(env, lambda e, obs, step: controller(obs))
     obs, _ = env.reset(seed=1)
     done = torch.full((env.num_envs,), math.nan)

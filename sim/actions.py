@@ -44,6 +44,11 @@ def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Ten
             raise RookeryError(
                 f"actions of {g!r} must be a float tensor, got {kind}: use torch.as_tensor(...).float()."
             )
+        if a.device.type != torch.device(env.device).type or a.layout != torch.strided:
+            raise RookeryError(
+                f"actions of {g!r} must be an ordinary tensor on {torch.device(env.device).type!r}, got one on "
+                f"{a.device.type!r} with layout {a.layout}: give actions.to({torch.device(env.device).type!r})."
+            )
         if a.shape != want:
             raise RookeryError(
                 f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}."

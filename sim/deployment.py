@@ -10,13 +10,6 @@ from rookery.sim.actuation import Actuation
 LINK = ("observation_delay", "action_delay", "observation_noise", "observation_bias", "observation_drift")
 """Randomized parameters of the link between robot and policy: s, s, and factors on the terms' noise, bias and drift."""
 
-GRU_EQUATIONS = (
-    "h' = (1 - z) * n + z * h goes to the perceptron and to the next step; h is zero at an episode's start; "
-    "r, z = sigmoid(W x + b + U h + c), n = tanh(W x + b + r * (U h + c)), rows in the order r, z, n (torch.nn.GRUCell); "
-    "x is what the perceptron gets without memory"
-)
-"""What a policy with memory computes, in the words of its contract."""
-
 
 @dataclass(frozen=True)
 class Deployment:

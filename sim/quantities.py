@@ -22,7 +22,7 @@ POSITION = Quantity("position", 3, "m", "world", place=True)
 VELOCITY = Quantity("velocity", 3, "m/s", "world")
 ROTATION = Quantity("rotation", 4, "1", "world", axes="body")
 ANGULAR_VELOCITY = Quantity("angular velocity", 3, "rad/s", "body")
-"""Of the robot's body: as gyroscopes give it, in body axes."""
+"""As gyroscopes give it: of the robot's body, in body axes."""
 WORLD_Z = Constant((0.0, 0.0, 1.0), "1", "world", "world's z axis")
 
 LAST_ACTION = "commanded action of the step before, clipped to [-1, 1]"
@@ -66,7 +66,7 @@ def own(name: str, count: int, unit: str = "1", frame: str = "", doc: str = "") 
 
 
 def command(name: str, count: int, unit: str = "1", frame: str = "", doc: str = "") -> Quantity:
-    """What the policy's computer is told: local, it is neither measured nor late."""
+    """A value that the policy's computer is told: local, it is neither measured nor late."""
     return Quantity(name, count, unit, frame, own_memory=True, doc=doc)
 
 
@@ -101,7 +101,7 @@ def axes(of: Expression, which: str) -> Expression:
 
 
 def rotation_vector(start: Expression, end: Expression) -> Expression:
-    """What takes one orientation to another, see RotationVector."""
+    """The rotation vector that takes one orientation to another, see RotationVector."""
     return RotationVector(start, end)
 
 

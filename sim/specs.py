@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rookery.sim.action_spec import ActionSpec as ActionSpec
 from rookery.sim.action_spec import Discrete as Discrete
-from rookery.sim.terms import Clock, Expression, Quantity, Recorded, clocks_of
+from rookery.sim.terms import Clock, Expression, Quantity, Recorded, Sensor, clocks_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,6 +67,8 @@ class Term:
             told; "" for what is measured or known. `noise` and `bias` say how accurate it was in training.
         shape: of pictures: (cameras, rows, columns, channels), whose product is `size`; rows from the top, columns from the
             left, the channels of a pixel side by side. () for what is no picture.
+        neighbors: K, of a term that has values of K neighbors side by side, size / K of each; 0 for the agent's own.
+        present: of a term of neighbors with one value each, which is above 0 where there is such a neighbor, and 0 for none.
 
     Raises:
         ValueError: it is `local` and has a delay, or unit or frame are not those of the expression.
@@ -87,6 +89,8 @@ class Term:
     drift: float = 0.0
     drift_of: str = ""
     shape: tuple[int, ...] = ()
+    neighbors: int = 0
+    present: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.value, int):
@@ -102,7 +106,7 @@ class Term:
 
     @property
     def expression(self) -> Expression:
-        """What the raw value is."""
+        """The raw value as an expression."""
         assert isinstance(self.value, Expression)
         return self.value
 
@@ -118,17 +122,22 @@ class Term:
 
     @property
     def local(self) -> bool:
-        """Whether it never leaves the policy's computer: last action, clock, command. It is never delayed or lost."""
+        """True where it never leaves the policy's computer: last action, clock, command. It is never delayed or lost."""
         return self.expression.local
 
     @property
     def recorded(self) -> bool:
-        """Whether it comes from a contract that says in words alone what it is."""
+        """True where it comes from a contract that says in words alone what it is."""
         return isinstance(self.expression, Recorded)
 
     def same_frame(self, other: Term) -> bool:
-        """Whether another term is given in the same axes, as far as both say so."""
+        """True where another term is given in the same axes, as far as both say so."""
         return self.recorded or other.recorded or self.frame == other.frame
+
+    @property
+    def sensed(self) -> bool:
+        """True where a sensor gives it, which the environment reads."""
+        return any(isinstance(q, Sensor) for q in self.expression.leaves())
 
     @property
     def clock(self) -> Clock | None:
@@ -301,6 +310,10 @@ def _check_terms(what: str, terms: tuple[Term, ...], history: int = 1) -> None:
         if t.shape and (len(t.shape) != 4 or min(t.shape) < 1 or math.prod(t.shape) != t.size):
             raise ValueError(
                 f"{t.name!r} of size {t.size} cannot have the shape {t.shape}: cameras, rows, columns, channels."
+            )
+        if (t.neighbors and t.size % t.neighbors) or (t.present and t.size != t.neighbors):
+            raise ValueError(
+                f"{t.name!r} of size {t.size} cannot have values of {t.neighbors} neighbors, as many of each."
             )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -25,6 +26,7 @@ from torch import Tensor
 from rookery.sim.actuation import Actuation
 from rookery.sim.buffers import Buffers
 from rookery.sim.env import Team
+from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
@@ -163,9 +165,30 @@ class Task(Buffers, abc.ABC):
     def advance(self) -> None:
         """Update clocks, targets and counters after the physics of a control step."""
 
-    @abc.abstractmethod
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        """By group and term, raw SI values [N, A, d], without noise or scale."""
+        """By group and term, raw SI values [N, A, d], without noise or scale; of those that no sensor gives.
+
+        As it stands here: the terms' expressions of what is `measured`, none of them of the step before. Tasks with a faster
+        way override it.
+
+        Raises:
+            RookeryError: a quantity is not measured.
+        """
+        measured = self.measured()
+        try:
+            return {
+                g: {t.name: t.expression.evaluate(measured[g]) for t in s.observation if not t.sensed}
+                for g, s in self.declared.items()
+            }
+        except KeyError as missing:
+            raise RookeryError(
+                f"{type(self).__name__} observes {missing} and does not measure it: give it in measured(), or write observe()."
+            ) from None
+
+    @cached_property
+    def declared(self) -> dict[str, Group]:
+        """`groups`, once."""
+        return self.groups()
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
         """By group and name, the quantities [N, A, d] of which its terms, targets and further sets are expressions: raw states

@@ -257,8 +257,10 @@ def read_onnx(path: Path) -> onnx.ModelProto:
         model = onnx.load_model_from_string(read_bytes(path, ONNX_BYTES))
     except (DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Damaged("it is no ONNX model") from error
-    if not model.graph.node or model.functions:
+    if not model.graph.node or model.functions or model.training_info:
         raise Damaged("it is no ONNX model of plain operators")
+    if model.graph.sparse_initializer:
+        raise Damaged("it holds sparse arrays")
     tensors = list(model.graph.initializer)
     for node in model.graph.node:
         if node.domain not in ("", "ai.onnx"):
@@ -266,6 +268,8 @@ def read_onnx(path: Path) -> onnx.ModelProto:
         for attribute in node.attribute:
             if attribute.HasField("g") or attribute.graphs:
                 raise Damaged(f"its operator {node.op_type[:60]!r} has a graph of its own")
+            if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+                raise Damaged("it holds sparse arrays")
             tensors += [attribute.t, *attribute.tensors]
     if any(t.external_data or t.data_location == onnx.TensorProto.EXTERNAL for t in tensors):
         raise Damaged("its data are in another file")

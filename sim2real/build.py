@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rookery.sim.deployment import LINK, Deployment
 from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Group
-from rookery.sim2real.compatibility import with_networks
+from rookery.sim.typed_json import plain
+from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import (
     Contract,
     ContractGroup,
@@ -20,7 +21,6 @@ from rookery.sim2real.contract import (
     Provenance,
     parse_limits,
 )
-from rookery.sim2real.group_json import plain
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -38,7 +38,7 @@ def build_contract(
 
     Args:
         env: environment of the policies; its `deployment()` gives what its groups do not.
-        policies: by group; None leaves the networks out until `with_networks`.
+        policies: by group; None leaves the stages out until `with_stages`.
         config: the task's config as JSON values, in place of the one in `deployment()`; its `dt` is the physics step.
         provenance: entries of `Provenance`, and whatever else is known.
         trained_here: the training had the delays and the measurement errors that the environment draws; False: they are not
@@ -51,7 +51,7 @@ def build_contract(
     if config is not None:
         deployment = _of_config(deployment, config)
     contract = describe(env.task_id, env.groups, env.control_dt, deployment, provenance, trained_here)
-    return contract if policies is None else with_networks(contract, policies)
+    return contract if policies is None else with_stages(contract, policies)
 
 
 def _of_config(deployment: Deployment, config: Mapping[str, Any]) -> Deployment:
@@ -73,7 +73,7 @@ def describe(
     provenance: Mapping[str, Any] | None = None,
     trained_here: bool = True,
 ) -> Contract:
-    """The contract of declarations, such as those of a dataset from elsewhere; networks are left out.
+    """The contract of declarations, such as those of a dataset from elsewhere; stages are left out.
 
     Args:
         task_id: name of the task.
@@ -111,7 +111,7 @@ def describe(
         metrics=more.metrics,
         provenance=Provenance.from_json(plain(provenance or {})),
     )
-    return Contract.from_json(contract.to_json(), networks=False)
+    return Contract.from_json(contract.to_json(), stages=False)
 
 
 def describe_json(task_id: str, groups: Mapping[str, Group], control_dt: float) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
-from rookery.sim2real.contract import Contract, NetworkSpec
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.group_json import group_json
 
 if TYPE_CHECKING:
@@ -80,11 +80,11 @@ def refuse_differences(contract: Any, other: Any, name: str, line: str = "") -> 
     )
 
 
-def with_networks(contract: Contract, policies: Mapping[str, Policy]) -> Contract:
-    """A copy that holds the network of every group.
+def with_stages(contract: Contract, policies: Mapping[str, Policy]) -> Contract:
+    """A copy that holds the stages of every group.
 
     Raises:
-        RookeryError: a group has no policy, a policy no group, or sizes or a network already there disagree.
+        RookeryError: a group has no policy, a policy no group, or sizes or stages already there disagree.
     """
     if set(policies) != set(contract.groups):
         raise RookeryError(
@@ -93,33 +93,31 @@ def with_networks(contract: Contract, policies: Mapping[str, Policy]) -> Contrac
         )
     groups = {}
     for name, group in contract.groups.items():
-        network = NetworkSpec.from_json(policies[name].network())
-        if group.network is not None:
-            line = f"groups.{name}.network"
-            refuse_differences(group.network.to_json(), network.to_json(), "the policy", line)
-        groups[name] = dataclasses.replace(group, network=network)
+        stages = policies[name].chain
+        if group.stages is not None:
+            refuse_differences(group.stages.to_json(), stages.to_json(), "the policy", f"groups.{name}.stages")
+        groups[name] = dataclasses.replace(group, stages=stages)
     return Contract.from_json(dataclasses.replace(contract, groups=groups).to_json())
 
 
 def _groups(contract: Contract, groups: Mapping[str, Group]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the networks depend on, in the contract and in the groups."""
-    estimates = {name for name, g in contract.groups.items() if g.network is not None and g.network.targets}
-    encodes = {name for name, g in contract.groups.items() if g.network is not None and g.network.encoder}
+    """What the policies depend on, in the contract and in the groups."""
+    depends = {name: set() if g.stages is None else g.stages.depends for name, g in contract.groups.items()}
     specs = {name: g.spec for name, g in contract.groups.items()}
     worded = {name: {t.name for t in (*s.observation, *s.targets) if t.recorded} for name, s in specs.items()}
     mine, theirs = (
-        {name: _interface(g, name in estimates, name in encodes, worded.get(name, set())) for name, g in side.items()}
+        {name: _interface(g, depends.get(name, set()), worded.get(name, set())) for name, g in side.items()}
         for side in (specs, groups)
     )
     return {"groups": mine}, {"groups": theirs}
 
 
-def _interface(group: Group, estimates: bool, encodes: bool, worded: Set[str]) -> dict[str, Any]:
-    """The part of a group that a network depends on; of one with a state estimator also its targets, of one with an encoder
-    also the shapes of pictures, which contracts from before lack. The axes of `worded` terms are not compared: a contract from
-    before there were expressions has them in other words."""
+def _interface(group: Group, depends: set[str], worded: Set[str]) -> dict[str, Any]:
+    """The part of a group that a policy depends on: what its numbers mean, and the lines that its stages are made for. The axes
+    of `worded` terms are not compared: a contract from before there were expressions has them in other words."""
     values = group_json(group)
-    keys = ("name", "size", "unit", "frame", "scale", "clip", "history", *["shape"] * encodes)
+    own = {"targets", "future"}  # lines of the group, the others of its terms
+    keys = ("name", "size", "unit", "frame", "scale", "clip", "history", *sorted(depends - own))
 
     def lines(terms: Any) -> Any:
         return terms and [{k: t.get(k) for k in keys if k != "frame" or t["name"] not in worded} for t in terms]
@@ -128,7 +126,8 @@ def _interface(group: Group, estimates: bool, encodes: bool, worded: Set[str]) -
         "observation": lines(values["observation"]),
         "action": {k: v for k, v in values["action"].items() if k != "neutral"},
     }
-    return out | {"targets": lines(values.get("targets")), "future": values.get("future")} if estimates else out
+    found = {"targets": lines(values.get("targets")), "future": values.get("future")}
+    return out | {k: v for k, v in found.items() if k in depends}
 
 
 def short(value: Any) -> str:

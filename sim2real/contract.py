@@ -5,10 +5,10 @@
     contract = Contract.read("contract.json")       # validated, line by line
     check_compatible(contract, env)                 # see sim2real/compatibility.py
 
-The JSON form (`Contract.to_json`, schema version 2, docs/contract.md) lists the observation terms with their formulas, the
-action and all that lies between it and the motors, rates, latencies, the network, the metrics and the provenance. Infinite
-clips are null there, because JSON has no infinity. Contracts of version 1 are refused here;
-`upgrade.upgraded` makes them complete.
+The JSON form (`Contract.to_json`, schema version 3, docs/contract.md) lists the observation terms with their formulas, the
+action and all that lies between it and the motors, rates, latencies, the stages of the policy, the metrics and the provenance.
+Infinite clips are null there, because JSON has no infinity. Contracts of versions 1 and 2 are refused here;
+`upgrade.upgraded` brings them to this one.
 """
 
 from __future__ import annotations
@@ -16,27 +16,22 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rookery.policies.nn.pictures import EncoderSpec
+from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
-from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim.terms import Expression, Recorded, from_json
+from rookery.sim.specs import Group
+from rookery.sim.typed_json import parse, plain
 from rookery.sim.untrusted import parse_json, read_json
-from rookery.sim2real.group_json import group_json, plain
+from rookery.sim2real.group_json import group_json, parse_group
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
-from rookery.sim2real.typed import parse
 from rookery.version import __version__
 
-__all__ = ["Contract", "ContractGroup", "Delay", "Latency", "Limit", "MeasurementErrors", "NetworkSpec", "Provenance"]
-
-NORMALISER = "folded in: the network itself computes clip((obs - mean) / std, -obs_clip, obs_clip)"
+__all__ = ["Contract", "ContractGroup", "Delay", "Latency", "Limit", "MeasurementErrors", "Provenance"]
 
 
 @dataclass(frozen=True)
@@ -46,53 +41,6 @@ class Limit:
     low: float | None
     high: float | None
     unit: str
-
-
-@dataclass(frozen=True)
-class NetworkSpec:
-    """Architecture of a policy: the arguments of `rookery.policies.policy.Policy`; None where it has no such part.
-
-    Args:
-        observation_size: O, inputs of the policy.
-        action_size: D, outputs of the policy.
-        hidden: widths of the hidden layers.
-        activation: after every hidden layer.
-        obs_clip: limit of the normalised observation, in standard deviations.
-        squash: last stage, "clip" to [-1, 1] or "tanh".
-        actor_inputs: components at the end of the observation that the actor itself receives; None for all.
-        estimator: widths of the state estimator's hidden layers.
-        targets: M, outputs of the state estimator.
-        module: "package.module:function" of the actor's network, None for a perceptron.
-        memory: "gru", a recurrent unit before the actor's network.
-        memory_size: H, numbers in its state, which are zero at an episode's start.
-        encoder: convolutions that the pictures go through before the memory or the network.
-    """
-
-    observation_size: int
-    action_size: int
-    hidden: tuple[int, ...]
-    activation: str
-    obs_clip: float
-    squash: str
-    actor_inputs: int | None = None
-    estimator: tuple[int, ...] | None = None
-    targets: int | None = None
-    module: str | None = None
-    memory: str | None = None
-    memory_size: int | None = None
-    encoder: EncoderSpec | None = None
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> NetworkSpec:
-        """From what `Policy.network()` gives."""
-        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, (list, tuple)) else v for k, v in values.items()}
-        if "encoder" in fields:
-            fields["encoder"] = EncoderSpec.from_json(fields["encoder"])
-        return cls(**fields)
-
-    def to_json(self) -> dict[str, Any]:
-        """As it stands in contract.json; parts that are not there are left out."""
-        return {k: v for k, v in plain(self).items() if v is not None}
 
 
 Span = tuple[float, float]
@@ -140,40 +88,31 @@ class ContractGroup:
 
     Args:
         spec: observation terms, action, history and targets, as the task declares them.
-        network: architecture of its policy; None before training.
-        normaliser: how observations are normalised, in words.
+        stages: of its policy, from the observation to the action; None before training.
         actuation: what lies between its action and the motors; None where the action goes to none, such as a skill's.
         safety: limits by quantity.
     """
 
     spec: Group
-    network: NetworkSpec | None = None
-    normaliser: str = NORMALISER
+    stages: StageChain | None = None
     actuation: Actuation | None = None
     safety: Mapping[str, Limit] = field(default_factory=dict)
 
     @property
-    def trained(self) -> NetworkSpec:
-        """The network of a group that has one.
+    def trained(self) -> StageChain:
+        """The stages of a group that has them.
 
         Raises:
-            RookeryError: there is none yet.
+            RookeryError: there are none yet.
         """
-        if self.network is None:
-            raise RookeryError("the contract has no network yet: train the policy first.")
-        return self.network
-
-    @property
-    def memory_size(self) -> int:
-        """H, numbers in the state of the policy's memory; 0 without one."""
-        return self.trained.memory_size or 0
+        if self.stages is None:
+            raise RookeryError("the contract has no stages yet: train the policy first.")
+        return self.stages
 
     def to_json(self) -> dict[str, Any]:
         """The group as it stands in contract.json."""
         own = {
-            "network": None if self.network is None else self.network.to_json(),
-            "normaliser": self.normaliser,
-            **({"memory": GRU_EQUATIONS} if self.network is not None and self.network.memory_size else {}),
+            "stages": None if self.stages is None else self.stages.to_json(),
             "actuation": None if self.actuation is None else plain(self.actuation),
             "safety": plain(self.safety),
         }
@@ -249,12 +188,12 @@ class Contract:
     rookery_version: str = __version__
 
     @classmethod
-    def from_json(cls, source: bytes | str | Mapping[str, Any], networks: bool = True) -> Contract:
+    def from_json(cls, source: bytes | str | Mapping[str, Any], stages: bool = True) -> Contract:
         """Parse and validate.
 
         Args:
             source: text of a contract.json, or its values.
-            networks: also require every group's network; False for a contract made before training.
+            stages: also require every group's stages; False for a contract made before training.
 
         Raises:
             RookeryError: not JSON, written by a newer version, or invalid, naming the line.
@@ -264,7 +203,7 @@ class Contract:
                 source = parse_json(source)
             except ValueError as error:
                 raise RookeryError(f"the contract is not JSON ({error}): export the policy again.") from error
-        values = validate(source, networks)
+        values = validate(source, stages)
         return cls(
             task_id=values["task_id"],
             control_dt=values["control_dt"],
@@ -323,7 +262,7 @@ class Contract:
         """Write contract.json.
 
         Raises:
-            RookeryError: a group has no network. OSError: the file cannot be written.
+            RookeryError: a group has no stages. OSError: the file cannot be written.
         """
         validate(self.to_json())
         Path(path).write_text(self.dumps(), encoding="utf-8")
@@ -346,48 +285,13 @@ def fingerprint_of(values: Mapping[str, Any]) -> str:
 
 def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
     """A group from valid JSON values."""
-    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values["action"].items()}
-    spec = Group(
-        count=values["count"],
-        observation=tuple(_parse_term(t) for t in values["observation"]),
-        action=ActionSpec(**lists),
-        history=values["observation"][0]["history"],
-        targets=tuple(_parse_term(t) for t in values.get("targets", ())),
-        future=tuple(values.get("future", ())),
-    )
-    network = values["network"]
+    stages = values["stages"]
     return ContractGroup(
-        spec=spec,
-        network=None if network is None else NetworkSpec.from_json(network),
-        normaliser=values["normaliser"],
+        spec=parse_group(values),
+        stages=None if stages is None else StageChain.from_json(stages),
         actuation=None if values["actuation"] is None else parse(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
     )
-
-
-def _parse_term(values: Mapping[str, Any]) -> Term:
-    own = ("scale", "noise", "bias", "delay", "hidden", "initial", "estimated", "drift", "drift_of")
-    return Term(
-        values["name"],
-        _parse_expression(values),
-        values["unit"],
-        values["frame"],
-        clip=math.inf if values["clip"] is None else values["clip"],
-        shape=tuple(values.get("shape", ())),
-        **{k: values[k] for k in own if k in values},
-    )
-
-
-def _parse_expression(values: Mapping[str, Any]) -> Expression:
-    """Of a term. One of an older contract, which has the formula alone, is a quantity of that name."""
-    if "expression" in values:
-        return from_json(values["expression"])
-    name, size, unit, frame = values["formula"] or values["name"], values["size"], values["unit"], values["frame"]
-    clock = values.get("clock")
-    if clock is None:
-        return Recorded(name, size, unit, frame)
-    start = (clock["start"][0], clock["start"][1])
-    return Recorded(name, size, unit, frame, frequency=clock["frequency"], start=start, doc=clock["runs"])
 
 
 def parse_limits(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Limit]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.schema import FRAMES
+from rookery.sim.terms import Expression, Recorded, from_json
+from rookery.sim.typed_json import plain
 
-__all__ = ["group_json", "plain"]
+__all__ = ["group_json", "parse_group"]
+
+FRAMES = (
+    "the policy's observation is `history` frames of these terms, one a control step, oldest first; slices are those in "
+    "one frame; an episode's first frame stands for the ones before it"
+)
 
 
 def group_json(group: Group) -> dict[str, Any]:
@@ -46,31 +51,65 @@ def _action(spec: ActionSpec) -> dict[str, Any]:
     return {k: v for k, v in plain(spec).items() if k not in ("choices", "masked")}
 
 
+def parse_group(values: Mapping[str, Any]) -> Group:
+    """A group's declaration from valid JSON values."""
+    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values["action"].items()}
+    return Group(
+        count=values["count"],
+        observation=tuple(_parse_term(t) for t in values["observation"]),
+        action=ActionSpec(**lists),
+        history=values["observation"][0]["history"],
+        targets=tuple(_parse_term(t) for t in values.get("targets", ())),
+        future=tuple(values.get("future", ())),
+    )
+
+
+def _parse_term(values: Mapping[str, Any]) -> Term:
+    own = (
+        "scale",
+        "noise",
+        "bias",
+        "delay",
+        "hidden",
+        "initial",
+        "estimated",
+        "drift",
+        "drift_of",
+        "neighbors",
+        "present",
+    )
+    return Term(
+        values["name"],
+        _parse_expression(values),
+        values["unit"],
+        values["frame"],
+        clip=math.inf if values["clip"] is None else values["clip"],
+        shape=tuple(values.get("shape", ())),
+        **{k: values[k] for k in own if k in values},
+    )
+
+
+def _parse_expression(values: Mapping[str, Any]) -> Expression:
+    """Of a term. One of an older contract, which has the formula alone, is a quantity of that name."""
+    if "expression" in values:
+        return from_json(values["expression"])
+    name, size, unit, frame = values["formula"] or values["name"], values["size"], values["unit"], values["frame"]
+    clock = values.get("clock")
+    if clock is None:
+        return Recorded(name, size, unit, frame)
+    start = (clock["start"][0], clock["start"][1])
+    return Recorded(name, size, unit, frame, frequency=clock["frequency"], start=start, doc=clock["runs"])
+
+
 def _particular(term: Term) -> dict[str, Any]:
     """What few terms have, written where it holds alone."""
     lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "local": term.local}
     lines |= {"drift": term.drift, "drift_of": term.drift_of, "shape": list(term.shape)}
+    lines |= {"neighbors": term.neighbors, "present": term.present}
     if term.clock is not None:
         clock = term.clock
         lines["clock"] = {"frequency": clock.frequency, "start": list(clock.start), "runs": clock.when}
     return {name: value for name, value in lines.items() if value}
-
-
-def plain(value: Any) -> Any:
-    """JSON values for dataclasses, mappings, tuples and arrays; a number that is not finite becomes its name ("inf")."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
-        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if value is None or isinstance(value, (str, bool, int, float)):
-        return value
-    if hasattr(value, "tolist"):  # arrays and their scalars
-        return plain(value.tolist())
-    return str(value)
 
 
 def _places(terms: tuple[Term, ...]) -> list[dict[str, Any]]:

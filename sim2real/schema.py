@@ -6,12 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.policies.nn.pictures import EncoderSpec, pictures_of
+from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
-from rookery.sim.deployment import GRU_EQUATIONS
 from rookery.sim.errors import RookeryError
-from rookery.sim.terms import from_json
-from rookery.sim2real.checks import (
+from rookery.sim.json_checks import (
     Check,
     anything,
     constant,
@@ -23,13 +21,14 @@ from rookery.sim2real.checks import (
     named,
     nonzero,
     number,
-    one_of,
     optional,
     record,
     text,
     true,
 )
-from rookery.sim2real.typed import check_of
+from rookery.sim.terms import from_json
+from rookery.sim.typed_json import check_of
+from rookery.sim2real.group_json import FRAMES, parse_group
 
 
 def expression(value: Any, line: str) -> None:
@@ -41,23 +40,16 @@ def expression(value: Any, line: str) -> None:
 
 
 SCHEMA = "rookery-contract"
-SCHEMA_VERSION = 2
-ACTIVATIONS = ("tanh", "elu", "relu")
-SQUASHES = ("clip", "tanh")
+SCHEMA_VERSION = 3
 CONVENTIONS = {
     "units": "SI, radians, seconds",
     "world_frame": "x east, y north, z up",
     "body_frame": "x forward, y left, z up",
     "quaternion": "w, x, y, z",
-    "observation": "network input = clip(raw * scale, -clip, clip), raw in unit and frame",
+    "observation": "policy input = clip(raw * scale, -clip, clip), raw in unit and frame",
     "error": "raw = truth + noise * n + bias * b, n standard normal at every step, b uniform in [-1, 1] once an episode",
-    "action": "command = low + (clip(network output, -1, 1) + 1) / 2 * (high - low), in units",
+    "action": "command = low + (clip(policy output, -1, 1) + 1) / 2 * (high - low), in units",
 }
-
-FRAMES = (
-    "the network's observation is `history` frames of these terms, one a control step, oldest first; slices are those in "
-    "one frame; an episode's first frame stands for the ones before it"
-)
 
 PLACE: dict[str, Check] = {
     "name": filled_text,
@@ -90,6 +82,8 @@ TERM = record(
         "drift": number(above=0.0),
         "drift_of": filled_text,
         "shape": items(integer(1), 4),
+        "neighbors": integer(1),
+        "present": true,
     },
 )
 ACTION = record(
@@ -102,27 +96,6 @@ ACTION = record(
         "neutral": items(number(low=-1.0), 1),
     }
 )
-NETWORK = record(
-    {
-        "observation_size": integer(1),
-        "action_size": integer(1),
-        "hidden": items(integer(1)),
-        "activation": one_of(ACTIVATIONS),
-        "obs_clip": number(above=0.0),
-        "squash": one_of(SQUASHES),
-    },
-    # The perceptron takes the last `actor_inputs` components, and predictions of `targets` by a state estimator with these
-    # hidden layers.
-    {
-        "actor_inputs": integer(1),
-        "estimator": items(integer(1)),
-        "targets": integer(1),
-        "module": filled_text,
-        "memory": constant("gru"),
-        "memory_size": integer(1),
-        "encoder": check_of(EncoderSpec),
-    },
-)
 RANGE: Check = items(number(low=0.0), 2)
 DELAY = record({"assumed": number(low=0.0), "randomized": optional(RANGE)})
 LIMIT = record({"low": optional(number()), "high": optional(number()), "unit": filled_text})
@@ -131,14 +104,12 @@ GROUP = record(
         "count": integer(1),
         "observation": items(TERM, 1),
         "action": ACTION,
-        "network": optional(NETWORK),
-        "normaliser": filled_text,
+        "stages": anything,  # compared by `StageChain.from_json` and `StageChain.check`
         "actuation": optional(check_of(Actuation)),
         "safety": named(LIMIT),
     },
     {
         "frames": constant(FRAMES),
-        "memory": constant(GRU_EQUATIONS),
         "targets": items(record(PLACE, EXPRESSION), 1),
         "future": items(filled_text),
     },
@@ -163,12 +134,12 @@ CONTRACT = record(
 )
 
 
-def validate(contract: Any, networks: bool = True) -> dict[str, Any]:
+def validate(contract: Any, stages: bool = True) -> dict[str, Any]:
     """Refuse what is not a contract that this version can honour to the last line.
 
     Args:
         contract: what JSON gave.
-        networks: also ask every group for its network; False for a contract made before training.
+        stages: also ask every group for its stages; False for a contract made before training.
 
     Returns:
         The same object, for chaining.
@@ -183,6 +154,11 @@ def validate(contract: Any, networks: bool = True) -> dict[str, Any]:
             f"the contract is of schema version 1, written by Rookery {writer}, and does not say what lies between an action "
             "and the motors: export the policy again with `rookery export RUN --out DIR`."
         )
+    if version == 2:
+        raise RookeryError(
+            f"the contract is of schema version 2, written by Rookery {writer}, and does not list the stages of its policy: "
+            "export the policy again with `rookery export RUN --out DIR`."
+        )
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise RookeryError(
             f"the contract is of schema version {version}, written by Rookery {writer}, "
@@ -193,7 +169,7 @@ def validate(contract: Any, networks: bool = True) -> dict[str, Any]:
         if value is not None and (len(value) != 2 or value[0] > value[1]):
             raise fault(line, value, "[least, greatest]")
     for name, group in contract["groups"].items():
-        _check_group(group, f"groups.{name}", networks)
+        _check_group(group, f"groups.{name}", stages)
     return dict(contract)
 
 
@@ -203,75 +179,35 @@ def _ranges(contract: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return delays + [(f"measurement_errors.{k}", v) for k, v in contract["measurement_errors"].items()]
 
 
-def _check_group(group: Mapping[str, Any], line: str, networks: bool) -> None:
+def _check_group(group: Mapping[str, Any], line: str, stages: bool) -> None:
     """The rules that bind several lines of one group together."""
     terms = group["observation"]
-    outputs = _check_action(group["action"], f"{line}.action")
-    frame = _check_terms(terms, f"{line}.observation")
+    _check_action(group["action"], f"{line}.action")
+    _check_terms(terms, f"{line}.observation")
     history = terms[0]["history"]
     for i, term in enumerate(terms):
         if term["history"] != history:
             raise fault(f"{line}.observation[{i}].history", term["history"], f"{history}, as that of the first term")
     if (history > 1) != ("frames" in group):
         raise fault(f"{line}.frames", group.get("frames"), "there exactly when the terms have a history above 1")
-    inputs = frame * history
-    network = group["network"]
-    targets = _check_targets(group, line)
-    if network is None and networks:
-        raise fault(f"{line}.network", None, "the network's sizes and activation")
-    if network is not None:
-        for name, size, why in (
-            ("observation_size", inputs, "the sum of the terms' sizes" + " times their history" * (history > 1)),
-            ("action_size", outputs, "the number of action names"),
-        ):
-            if network[name] != size:
-                raise fault(f"{line}.network.{name}", network[name], f"{size}, {why}")
-        _check_stages(network, frame, inputs, targets, f"{line}.network")
-        _check_encoder(network, terms, frame, f"{line}.network.encoder")
-        if "memory" in group and "memory" not in network:
-            raise fault(f"{line}.memory", group["memory"], "left out where the network has no memory")
+    _check_targets(group, line)
+    if group["stages"] is not None:
+        StageChain.from_json(group["stages"], f"{line}.stages").check(parse_group(group), f"{line}.stages")
+    elif stages:
+        raise fault(f"{line}.stages", None, "the list of the policy's stages")
 
 
-def _check_targets(group: Mapping[str, Any], line: str) -> int:
-    """What a state estimator predicts, and which of it may be known instead. Returns the length of all targets."""
+def _check_targets(group: Mapping[str, Any], line: str) -> None:
+    """What a state estimator predicts, and which of it may be known instead."""
     targets = group.get("targets", [])
     for i, name in enumerate(group.get("future", [])):
         if name not in [t["name"] for t in targets]:
             raise fault(f"{line}.future[{i}]", name, "the name of a target")
-    return _check_terms(targets, f"{line}.targets")
+    _check_terms(targets, f"{line}.targets")
 
 
-def _check_stages(network: Mapping[str, Any], frame: int, inputs: int, targets: int, line: str) -> None:
-    """How a state estimator and the perceptron behind it fit together."""
-    actor_inputs = network.get("actor_inputs", inputs)
-    if actor_inputs > inputs or actor_inputs % frame:
-        raise fault(f"{line}.actor_inputs", actor_inputs, f"a multiple of {frame}, the size of a frame, up to {inputs}")
-    if ("targets" in network) != ("estimator" in network):
-        raise fault(f"{line}.estimator", network.get("estimator"), "there exactly when the network has targets")
-    if ("memory_size" in network) != ("memory" in network):
-        raise fault(f"{line}.memory_size", network.get("memory_size"), "there exactly when the network has a memory")
-    if network.get("targets", targets) != targets:
-        raise fault(f"{line}.targets", network["targets"], f"{targets}, the sum of the targets' sizes")
-
-
-def _check_encoder(network: Mapping[str, Any], terms: list[Mapping[str, Any]], frame: int, line: str) -> None:
-    """The encoder takes the pictures among the terms."""
-    if "encoder" not in network:
-        return
-    values = network["encoder"]
-    if "targets" in network:
-        raise fault(line, values, "left out where the network has a state estimator")
-    wanted = [vars(p) for p in pictures_of([(t["size"], t.get("shape", ())) for t in terms])]
-    if (values["frame"], values["pictures"]) != (frame, wanted):
-        raise fault(line, values, f"of a frame of {frame} and of the pictures {wanted}, as the terms have them")
-    try:
-        EncoderSpec.from_json(values)
-    except RookeryError as error:
-        raise RookeryError(f"contract line {line}: {error}") from error
-
-
-def _check_terms(terms: list[Mapping[str, Any]], line: str) -> int:
-    """Terms have different names and stand one after the other. Returns their length together."""
+def _check_terms(terms: list[Mapping[str, Any]], line: str) -> None:
+    """Terms have different names and stand one after the other."""
     at = 0
     seen = set()
     for i, term in enumerate(terms):
@@ -284,14 +220,18 @@ def _check_terms(terms: list[Mapping[str, Any]], line: str) -> int:
         shape = term.get("shape", [1, 1, 1, term["size"]])
         if len(shape) != 4 or math.prod(shape) != term["size"]:
             raise fault(f"{here}.shape", shape, f"cameras, rows, columns, channels, {term['size']} values together")
+        neighbors = term.get("neighbors", 0)
+        if neighbors and (term["size"] % neighbors or ("present" in term and term["size"] != neighbors)):
+            raise fault(f"{here}.neighbors", neighbors, f"a divisor of {term['size']}, or that where present")
+        if "present" in term and not neighbors:
+            raise fault(f"{here}.present", True, "left out of a term without neighbors")
         _check_expression(term, here)
         seen.add(term["name"])
         at += term["size"]
-    return at
 
 
 def _check_expression(term: Mapping[str, Any], line: str) -> None:
-    """What is said of a term beside its expression agrees with it."""
+    """Refuse a term whose lines say something else than its expression."""
     if "expression" not in term:  # of a contract written before there were any
         return
     said = from_json(term["expression"])
@@ -301,8 +241,8 @@ def _check_expression(term: Mapping[str, Any], line: str) -> None:
             raise fault(f"{line}.{key}", term.get(key), f"{value!r}, as its expression has it")
 
 
-def _check_action(action: Mapping[str, Any], line: str) -> int:
-    """Every component has a unit and a range. Returns the number of components."""
+def _check_action(action: Mapping[str, Any], line: str) -> None:
+    """Every component has a unit and a range."""
     width = len(action["names"])
     for key in ("low", "high", "units", "neutral"):
         if len(action[key]) != width:
@@ -312,4 +252,3 @@ def _check_action(action: Mapping[str, Any], line: str) -> int:
             raise fault(f"{line}.high[{i}]", high, f"above low[{i}], which is {low:g}")
         if neutral > 1.0:
             raise fault(f"{line}.neutral[{i}]", neutral, "between -1 and 1")
-    return width

@@ -1,30 +1,33 @@
-"""Contracts of version 1 made complete: what they lack comes from the task that they name, with the config that they keep.
+"""Older contracts and policies brought to this version, bit for bit.
 
-    python -m rookery.sim2real.upgrade runs/hover policies/zoo/*      # rewrites contract.json in each folder
+    python -m rookery.sim2real.upgrade runs/hover policies/zoo/*      # rewrites contract.json and the weights in each folder
 
-All lines of the old contract stay as they are, its provenance included. What nobody wrote down stays unknown: a range that was
-not recorded is null, unless the training had no randomization, or the default one and what that was then is known.
+Version 2 named a network by its sizes; version 3 lists the policy's stages, and the weights have their names. What version 1
+lacks comes from the task that it names, with the config that it keeps: all its lines stay as they are, its provenance included.
+What nobody wrote down stays unknown: a range that was not recorded is null, unless the training had no randomization, or the
+default one and what that was then is known.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rookery.policies.stages.earlier import chain_of_network
+from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.config import from_dict
 from rookery.sim.engines import make_world
 from rookery.sim.envs.concat_env import TASK
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.files import replace
 from rookery.sim.quantities import command
 from rookery.sim.randomization.ranges import DEFAULT, Range
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.group_json import FRAMES
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
 from rookery.tasks.plugins import is_file_task
 from rookery.tasks.registry import TaskEntry, find
@@ -41,19 +44,23 @@ TABLES_THEN = {"observation_delay": Range(0.0, 0.0125)}
 
 
 def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Contract values of version 2; those of another version than 1 are returned as they are.
+    """Contract values of version 3; those of another version than 1 and 2 are returned as they are.
 
     Args:
         values: of a contract.json.
 
     Raises:
-        RookeryError: the task is not registered, keeps no config, or is not what it was when the contract was written.
+        RookeryError: the task is not registered, keeps no config, or is not what it was when the contract was written; or its
+            network is none.
     """
-    if values.get("schema_version") != 1:
+    version = values.get("schema_version")
+    if isinstance(version, bool) or version not in (1, 2):
         return dict(values)
+    if version == 2:
+        return _staged(values)
     try:
         fresh, ranges = _rebuilt(values)
-        return _merged(values, fresh, ranges)
+        return _staged(_merged(values, fresh, ranges))
     except (RookeryError, KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f" ({error})" if str(error) else ""
         raise RookeryError(
@@ -61,6 +68,28 @@ def upgraded(values: Mapping[str, Any]) -> dict[str, Any]:
             f"{str(values.get('task_id'))!r:.80}{reason:.300}: export the policy with the Rookery that trained it, or train it "
             "again."
         ) from error
+
+
+def _staged(old: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of version 2 with the stages that their networks were."""
+    try:
+        groups = {name: _staged_group(group) for name, group in old["groups"].items()}
+    except (RookeryError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise RookeryError(
+            f"the contract is of schema version 2, and its networks are none that this version knows ({error!s:.300}): export "
+            "the policy again with `rookery export RUN --out DIR`."
+        ) from error
+    return dict(old) | {"schema_version": SCHEMA_VERSION, "groups": groups, "conventions": dict(CONVENTIONS)}
+
+
+def _staged_group(old: Mapping[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in old.items():
+        if name == "network":
+            out["stages"] = None if value is None else chain_of_network(value).to_json()
+        elif name not in ("normaliser", "memory"):
+            out[name] = FRAMES if name == "frames" else value
+    return out
 
 
 def described(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +139,6 @@ def _merged(old: Mapping[str, Any], fresh: Mapping[str, Any], ranges: Mapping[st
     """The old contract with what it lacks."""
     out = {k: v for k, v in old.items() if k != "assumed_delay"}
     drawn = _drawn(old, ranges)
-    out["schema_version"] = SCHEMA_VERSION
     out["groups"] = {name: _group(group, fresh["groups"][name], name) for name, group in old["groups"].items()}
     out["latency"] = {
         "observation": {"assumed": 0.0, "randomized": drawn["observation_delay"]},
@@ -118,7 +146,6 @@ def _merged(old: Mapping[str, Any], fresh: Mapping[str, Any], ranges: Mapping[st
     }
     out["measurement_errors"] = {"noise": drawn["observation_noise"], "bias": drawn["observation_bias"]}
     out["metrics"] = fresh["metrics"]
-    out["conventions"] = dict(CONVENTIONS)
     in_order = [k for k in fresh if k in out]
     return {k: out[k] for k in in_order} | {k: v for k, v in out.items() if k not in in_order}
 
@@ -170,7 +197,8 @@ def _drawn(old: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, lis
 
 
 def main(folders: Sequence[str]) -> int:
-    """Rewrite contract.json in each folder where it is of version 1 or lacks expressions; returns the exit status."""
+    """Rewrite contract.json, and the weights beside it, in each folder where they are of an older version or lack expressions;
+    returns the exit status."""
     if not folders:
         print("give folders of policies, such as policies/zoo/*", file=sys.stderr)
         return 2
@@ -179,7 +207,8 @@ def main(folders: Sequence[str]) -> int:
         values = read_json(file)
         complete = Contract.from_json(described(upgraded(values))).to_json()
         if values != complete:
-            replace(file, (json.dumps(complete, indent=1) + "\n").encode())
+            policies, _ = load_policy(folder)
+            save_policy(folder, policies, complete)
         print(f"{file}: schema version {values['schema_version']} -> {complete['schema_version']}")
     return 0
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
@@ -23,6 +26,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
+# What trainings remember of the user's tasks is not the user's here.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="rookery-tests-")
+
 import pytest
 from hypothesis import settings
 from skips import refused
@@ -30,6 +36,7 @@ from skips import refused
 # The same examples at every run, and no deadline: a loaded machine is no bug.
 settings.register_profile("rookery", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("rookery")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def test_files_are_short():
 
 SHARED_NAMES = {
     "Args",  # of every subcommand, as `rookery.cli.main` takes them
-    "Batch", "Layout", "Memory", "NetworkSpec", "Networks", "Settings",
+    "Batch", "Layout", "Memory", "Networks", "Settings",
 }  # fmt: skip
 """Names of several classes; none is to come."""
 

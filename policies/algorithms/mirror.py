@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.symmetry import Symmetry
+from rookery.policies.stages.perceptron import Perceptron
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group, Signed, joined
 
 
 def symmetry_of(
-    spec: Group, state_size: int, actor: NetworkSpec, critic: NetworkSpec, device: torch.device
+    spec: Group, state_size: int, actor: Perceptron, critic: Perceptron, device: torch.device
 ) -> Symmetry | None:
     """How a mirror exchanges the weights of a group's networks; None where the group declares no mirror.
 
@@ -35,8 +35,8 @@ def symmetry_of(
     frames = actor.inputs // spec.frame_size
     state: list[Signed] = [mirror.state] if state_size else []
     return Symmetry(
-        (actor.inputs, *actor.hidden, actor.outputs),
-        (critic.inputs, *critic.hidden, critic.outputs),
+        actor.sizes,
+        critic.sizes,
         joined([mirror.observation] * frames),
         joined([*state, *[mirror.observation] * spec.history]),
         mirror.action,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
-from rookery.policies.algorithms.encoder_config import check_pictures
+from rookery.policies.algorithms.chains import check_encoder
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
 from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_storage import check_memory, codec_of
@@ -78,7 +78,7 @@ class OffPolicy(Algorithm):
                 f"buffer_size {self.config.buffer_size} holds {kept} control steps of {env.num_envs} worlds, fewer than "
                 f"memory_burn_in and memory_steps, {self.config.window}: give at least {self.config.window * env.num_envs}."
             )
-        check_pictures(self.config, env.groups.values())
+        check_encoder(self.config, env.groups.values())
         state_size = env.state_size if self.config.critic == "central" else 0
         data = (inputs or {}).get("dataset")
         check_memory(env, self.config, kept, state_size, data)

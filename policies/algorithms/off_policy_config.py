@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rookery.policies.algorithms.checks import changed, check_bounds, check_types, check_unused
 from rookery.policies.algorithms.encoder_config import EncoderConfig
@@ -13,6 +13,8 @@ from rookery.sim.errors import RookeryError
 @dataclass(frozen=True)
 class OffPolicyConfig(EncoderConfig):
     """Settings of an `OffPolicy` algorithm."""
+
+    squash: ClassVar[str] = "tanh"
 
     rollout_steps: int = 64
     """Control steps that every world makes between two updates."""
@@ -133,7 +135,7 @@ class OffPolicyConfig(EncoderConfig):
         check_bounds(self, ("return_limit",), 0.0, exclude_low=True)
         self._check_critics()
         self._check_inputs()
-        if self.encoder == "none":
+        if self.encoder != "cnn":
             check_unused(self, ("picture_shift",), "networks with an encoder of pictures", "encoder=cnn")
         if self.priority_alpha == 0.0:
             check_unused(self, ("priority_beta",), "transitions that are drawn by their error", "priority_alpha=0.6")

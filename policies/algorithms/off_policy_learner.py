@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms.chains import pictures_in
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
 from rookery.policies.algorithms.off_policy_mirror import BatchMirror
 from rookery.policies.algorithms.off_policy_networks import OffPolicyNetworks, descend_with
@@ -77,8 +78,9 @@ class OffPolicyLearner(OffPolicyNetworks):
         self.demonstrations: Replay | None = None
         self._mirror = BatchMirror(group, device) if config.mirror else None
         self._shift: PictureShift | None = None
-        if self.encoder is not None and config.picture_shift > 0:
-            self._shift = PictureShift(self.encoder, config.picture_shift)
+        pictures = pictures_in(self.encoder)
+        if pictures is not None and config.picture_shift > 0:
+            self._shift = PictureShift(pictures, config.picture_shift)
 
     def share(self, reduction: Reduction) -> None:
         """Learn together with other processes, see `Algorithm.share`."""

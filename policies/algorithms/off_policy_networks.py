@@ -12,20 +12,22 @@ little, and the critics' value of it would move as well. Policy and critics have
 from __future__ import annotations
 
 import abc
+from itertools import islice
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from rookery.policies.algorithms.encoder_config import encoder_of
+from rookery.policies.algorithms.chains import encoder_links, observation_norm, policy_chains
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
 from rookery.policies.algorithms.off_policy_memory import LiveStates
+from rookery.policies.nn.build import parts_of
 from rookery.policies.nn.categorical import Categorical
-from rookery.policies.nn.encoder import new_encoder
 from rookery.policies.nn.ensemble import Ensemble
 from rookery.policies.nn.features import Features
 from rookery.policies.policy import Policy
-from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.policies.stages.torch_chain import ChainModule
+from rookery.policies.storage.normalizers import ObservationNorm, put_statistics
 from rookery.policies.storage.transitions import Sequences, Transitions
 from rookery.policies.training.reduction import Reduction
 from rookery.sim.specs import Group
@@ -38,7 +40,8 @@ class OffPolicyNetworks(abc.ABC):
 
     Attributes:
         NETWORKS: names of the attributes with weights.
-        encoder: of the pictures that are observed; None without.
+        chains: stages of the policy.
+        encoder: those that an observation goes through first; empty without.
         features, target_features: of the critics and their targets, the encoder among them.
         actor_features: of the policy, behind the encoder.
         next_features: of the policy whose next actions have the target values.
@@ -57,10 +60,13 @@ class OffPolicyNetworks(abc.ABC):
         obs = group.observation_size
         act = group.action.size
         self.action_size = act
-        self.encoder = encoder_of(config, group)
-        self._encoded = obs if self.encoder is None else self.encoder.outputs(obs)
-        own = config.memory_size if config.memory != "none" and config.critic_memory else 0
-        self.features, self.target_features = (self._features(obs, own, initial, device) for _ in range(2))
+        self.chains = policy_chains(config, group, outputs=outputs)
+        self.encoder = encoder_links(config, group, group.history)
+        self._encoded = self.encoder[-1].outputs if self.encoder else obs
+        memory = parts_of(self.chains.actor)[1]
+        self._memory = 0 if memory is None else memory.size
+        own = self._memory if config.critic_memory else 0
+        self.features, self.target_features = (self._features(own, initial, device) for _ in range(2))
         self.target_features.requires_grad_(False).load_state_dict(self.features.state_dict())
         self.actor_features = self.policy_features(initial, device)
         self.next_features = self.actor_features
@@ -80,11 +86,10 @@ class OffPolicyNetworks(abc.ABC):
             "actor": self.adam(self.actor, self.actor_features),
             "critics": self.adam(self.critics, self.features),
         }
-        pools = None if self.encoder is None else self.encoder.pools(obs)
-        self.norm = ObservationNorm(obs, config.obs_clip, device, pools)
+        self.norm = observation_norm(config, group, device)
         self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
-        sizes = (self.actor_features.size if config.memory != "none" else 0, own)
-        self.live = LiveStates(worlds, group.count, *sizes, device) if config.memory != "none" else None
+        sizes = (self._memory, own)
+        self.live = LiveStates(worlds, group.count, *sizes, device) if self._memory else None
 
     def _critics(self, inputs: int, initial: torch.Generator) -> Ensemble:
         c = self.config
@@ -94,15 +99,16 @@ class OffPolicyNetworks(abc.ABC):
             c.critic_unit_weights, c.critic_hypersphere,
         )  # fmt: skip
 
-    def _features(self, obs: int, memory_size: int, initial: torch.Generator, device: torch.device) -> Features:
+    def _features(self, state_size: int, initial: torch.Generator, device: torch.device) -> Features:
         """Those of critics."""
-        encoder = None if self.encoder is None else new_encoder(self.encoder, obs, self.config.activation, initial)
-        return Features(encoder, self._encoded, memory_size, initial, device)
+        encoder = ChainModule(self.encoder) if self.encoder else None
+        if encoder is not None:
+            encoder.initialize(initial)
+        return Features(encoder, self._encoded, state_size, initial, device)
 
     def policy_features(self, initial: torch.Generator, device: torch.device) -> Features:
         """Those of a policy, behind the encoder."""
-        size = self.config.memory_size if self.config.memory != "none" else 0
-        return Features(None, self._encoded, size, initial, device)
+        return Features(None, self._encoded, self._memory, initial, device)
 
     def adam(self, *networks: nn.Module | Tensor) -> torch.optim.Adam:
         """An optimiser of networks, or of one tensor, with the state that Adam otherwise makes in its first step. AdamW
@@ -231,20 +237,18 @@ class OffPolicyNetworks(abc.ABC):
 
     def policy(self) -> Policy:
         """What has been learnt so far: ``tanh`` of the network's first outputs."""
-        c = self.config
-        out = Policy(
-            len(self.norm.mean), self.action_size, c.hidden, c.activation, c.obs_clip, squash="tanh", memory=c.memory,
-            memory_size=c.memory_size, encoder=self.encoder,
-        )  # fmt: skip
-        out.mean.copy_(self.norm.mean)
-        out.std.copy_(self.norm.std)
-        out.encoder.load_state_dict(self.features.encoder.state_dict())
-        if self.actor_features.memory is not None:
-            self.actor_features.memory.unit.write_to(out.cell, 0)
-        for layer, weight, bias in zip(out.layers, self.actor.weights, self.actor.biases, strict=True):
-            assert isinstance(layer, nn.Linear)
-            layer.weight.data.copy_(weight[0, :, : layer.out_features].T)
-            layer.bias.data.copy_(bias[0, 0, : layer.out_features])
+        out = Policy(self.chains.policy)
+        put_statistics(out, "normalize", self.norm)
+        parameters = iter(out.parameters())
+        with torch.no_grad():
+            for own in self.features.encoder.parameters():
+                next(parameters).copy_(own)
+            if self.actor_features.memory is not None:
+                self.actor_features.memory.unit.write_to(list(islice(parameters, 4)), 0)
+            for weight, bias in zip(self.actor.weights, self.actor.biases, strict=True):
+                rows = next(parameters)
+                rows.copy_(weight[0, :, : len(rows)].T)
+                next(parameters).copy_(bias[0, 0, : len(rows)])
         return out.eval()
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from rookery.policies.algorithms.encoder_config import encoder_of
+from rookery.policies.algorithms.chains import encoder_links, pictures_in
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
 from rookery.policies.storage.free_memory import free_bytes
 from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.replay import FINALS, layout
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.sensors.image_terms import is_whole
+from rookery.sim.sensors.pictures import is_whole
 from rookery.sim.specs import Group, Term
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ PRIORITY_BYTES = 8 * 32 / 31
 def codec_of(env: Env, config: OffPolicyConfig, group: Group) -> Pixels | None:
     """What of a group's observations is stored in bytes: pictures for an encoder whose values are whole numbers, such as
     colours, unless noise is added to them. None for nothing."""
-    if encoder_of(config, group) is None:
+    if pictures_in(encoder_links(config, group, group.history)) is None:
         return None
     drawn = env.deployment().randomized
     noisy = {what: drawn.get(f"observation_{what}", (0.0, 0.0)) != (0.0, 0.0) for what in ("noise", "bias", "drift")}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rookery.policies.nn.pictures import EncoderSpec
+from rookery.policies.stages.pictures import Convolutions
 from rookery.policies.storage.transitions import Transitions
 
 __all__ = ["PictureShift"]
@@ -18,18 +18,18 @@ class PictureShift:
     All frames of a history move together. The observations before and after a transition move by draws of their own.
 
     Args:
-        spec: where the pictures stand in a frame of the observation.
+        spec: where the pictures stand in the frames of an observation.
         pixels: most that a picture moves, along rows and columns.
     """
 
-    def __init__(self, spec: EncoderSpec, pixels: int) -> None:
+    def __init__(self, spec: Convolutions, pixels: int) -> None:
         self._spec = spec
         self._pixels = pixels
 
     def turn(self, batch: Transitions, generator: torch.Generator) -> None:
         """Shift the pictures of a batch, in place."""
         for rows in (batch.observation, batch.next_observation):
-            frames = rows.view(len(rows), self._spec.frames(rows.shape[1]), self._spec.frame)
+            frames = rows.view(len(rows), self._spec.frames, self._spec.frame)
             for p in self._spec.pictures:
                 part = frames[:, :, p.start : p.start + p.size]
                 pixels = part.unflatten(2, (p.rows, p.columns, p.channels))

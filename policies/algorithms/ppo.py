@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
-from rookery.policies.algorithms.encoder_config import check_pictures
+from rookery.policies.algorithms.chains import check_encoder
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.algorithms.ppo_policies import policies_of
@@ -98,7 +98,7 @@ class PPO(Algorithm):
 
     def _check(self) -> None:
         """Refuse an environment that PPO cannot learn in."""
-        check_pictures(self.config, self.env.groups.values())
+        check_encoder(self.config, self.env.groups.values())
         objectives = self.env.objectives
         if objectives:
             raise RookeryError(

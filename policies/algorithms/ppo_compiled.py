@@ -13,7 +13,7 @@ from rookery.policies.algorithms import ppo_kernels as kernels
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.nn.compiled_mlp import Arena, layer_table
 from rookery.policies.nn.elementwise import ACTIVATIONS
-from rookery.policies.nn.spec import NetworkSpec
+from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.storage.rollout import Samples
 
 
@@ -23,7 +23,7 @@ class CompiledGradients:
     Args:
         parameters: [G, P], of policy, critic and log_std in that order.
         gradients: [G, P], the thread's own.
-        actor, critic: what the networks are.
+        actor, critic: the only chains that the kernel serves.
         one_input: whether both networks read the same input.
         config: settings.
         max_log_ratio: limit of log(p_new / p_old).
@@ -33,8 +33,8 @@ class CompiledGradients:
         self,
         parameters: Tensor,
         gradients: Tensor,
-        actor: NetworkSpec,
-        critic: NetworkSpec,
+        actor: Perceptron,
+        critic: Perceptron,
         one_input: bool,
         config: PPOConfig,
         max_log_ratio: float,
@@ -42,8 +42,8 @@ class CompiledGradients:
         arena = Arena()
         rows = kernels.CHUNK_ROWS
         actor_table = _table(actor, 0, rows, arena, None)
-        critic_table = _table(critic, actor.parameter_count, rows, arena, actor_table if one_input else None)
-        log_std = actor.parameter_count + critic.parameter_count
+        critic_table = _table(critic, actor.weight_count, rows, arena, actor_table if one_input else None)
+        log_std = actor.weight_count + critic.weight_count
         self._networks = kernels.Networks(actor_table, critic_table, ACTIVATIONS[config.activation], log_std)
         self._arena = arena.allocate()
         self._parameters = parameters.numpy()
@@ -76,9 +76,9 @@ def _array(rows: Tensor, g: int) -> np.ndarray:
     return rows[g].contiguous().numpy()
 
 
-def _table(spec: NetworkSpec, start: int, rows: int, arena: Arena, like: np.ndarray | None) -> np.ndarray:
+def _table(spec: Perceptron, start: int, rows: int, arena: Arena, like: np.ndarray | None) -> np.ndarray:
     """Table of a network whose layers are in the parameters from `start` on, weights then biases (nn.mlp)."""
-    sizes = (spec.inputs, *spec.hidden, spec.outputs)
+    sizes = spec.sizes
     starts = list(accumulate(((i + 1) * o for i, o in pairwise(sizes)), initial=start))[:-1]
     biases = [at + i * o for at, (i, o) in zip(starts, pairwise(sizes), strict=True)]
     return layer_table(sizes, starts, biases, rows, arena, like)

@@ -123,10 +123,6 @@ class PPOConfig(EncoderConfig):
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
         if self.memory == "none":
             check_unused(self, ("memory_size",), "networks with memory", "memory=gru")
-        if self.encoder != "none" and self.estimator != "off":
-            raise RookeryError(
-                "an encoder of pictures and a state estimator do not go together: give encoder=none or estimator=off."
-            )
         others = self.estimator != "off" or self.network or self.memory != "none" or self.encoder != "none"
         if self.mirror and (self.normalize_observations or others):
             raise RookeryError(

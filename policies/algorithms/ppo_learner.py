@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from rookery.policies.algorithms.encoder_config import encoder_of
+from rookery.policies.algorithms.chains import observation_norm, policy_chains
 from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_heads import MAX_LOG_RATIO, Mixed, head_of
@@ -23,9 +23,9 @@ from rookery.policies.algorithms.ppo_targets import samples_of
 from rookery.policies.algorithms.weight_sets import WeightSet
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.adam import Adam
-from rookery.policies.nn.compiled import fits
+from rookery.policies.nn.build import perceptron_of, weight_count
+from rookery.policies.nn.compiled import serves
 from rookery.policies.nn.mlp import MLP
-from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed
@@ -72,7 +72,7 @@ class GroupLearner:
         parameters: [G, P], of policy, critic and log_std.
         log_std: [G, 1, D] view of the parameters.
         learning_rate: [G, 1].
-        encoder: of the pictures that policy and critic observe, each with weights of its own; None without.
+        chains: stages of the policy and the critic.
         estimator: predicts what the agents do not measure, or None.
         reduction: the processes that learn together.
         memory: the states of networks with memory, or None.
@@ -118,13 +118,12 @@ class GroupLearner:
         self.rollout = Rollout(
             config.rollout_steps, worlds, spec.count, obs, spec.action, state_size, device, actor_input, targets
         )
-        pools = None if self.encoder is None else self.encoder.pools(obs)
-        self.observations = ObservationNorm(obs, config.obs_clip, device, pools)
+        self.observations = observation_norm(config, spec, device)
         self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
         self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
         self.memory: Memory | None = None
         if remembers:
-            self.memory = Memory(self.rows, self.sets, units, config.memory_size, config.rollout_steps, device)
+            self.memory = Memory(self.rows, self.sets, units, self.actor.state_size, config.rollout_steps, device)
         self.reduction: Reduction = ALONE
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
@@ -132,30 +131,21 @@ class GroupLearner:
 
     def _make_networks(self, state_size: int, threads: int, generator: torch.Generator) -> None:
         c, spec = self.config, self.spec
-        targets = spec.target_size if c.estimator != "off" else 0
+        chains = self.chains = policy_chains(c, spec, state_size)
         self.estimator: StateEstimator | None = None
-        if targets:
+        if chains.targets:
             self.estimator = StateEstimator(
                 spec, self.sets, hidden=c.estimator_hidden, activation=c.activation, learning_rate=c.estimator_learning_rate,
                 max_grad_norm=c.max_grad_norm, obs_clip=c.obs_clip, privileged=c.estimator == "privileged",
                 generator=generator, device=self.device,
             )  # fmt: skip
-        frames = c.actor_frames or (1 if targets else spec.history)
-        self.actor_inputs = spec.frame_size * min(frames, spec.history)
-        critic_hidden = c.hidden if c.critic_hidden is None else c.critic_hidden
-        size = 0 if c.memory == "none" else c.memory_size
-        encoder = self.encoder = encoder_of(c, spec)
-        inputs = self.actor_inputs + targets
+        self.actor_inputs = chains.actor_inputs
         self.head = head_of(spec.action)
-        actor = NetworkSpec(inputs, spec.action.outputs, c.hidden, c.activation, c.network, size, encoder)
-        inputs = spec.observation_size + state_size
-        critic = NetworkSpec(inputs, 1, critic_hidden, c.activation, "", size, encoder, before=state_size)
-        self._network_specs = (actor, critic)
-        plain = not (c.network or targets or size or encoder or spec.action.choices)
-        small = plain and fits(c.hidden, self.device) and fits(critic_hidden, self.device)
-        self._compile = c.compiled and small
+        plain = not (chains.targets or spec.action.choices)
+        self._compile = c.compiled and plain and all(serves(x, self.device) for x in (chains.actor, chains.critic))
         self._one_input = state_size == 0 and self.actor_inputs == spec.observation_size
-        before = actor.parameter_count + critic.parameter_count
+        actor, critic = perceptron_of(chains.actor), perceptron_of(chains.critic)
+        before = weight_count(chains.actor) + weight_count(chains.critic)
         self.parameters = torch.zeros(self.sets, before + len(spec.action.names), device=self.device)
         self.workers: list[Worker] = []
         self.compiled: list[CompiledGradients] = []
@@ -166,7 +156,9 @@ class GroupLearner:
         # A small last layer around the neutral action: training starts from a robot that hovers or holds its pose.
         self.actor.initialize(generator, 0.01, torch.tensor((*[0.0] * spec.action.options, *spec.action.neutral)))
         self.critic.initialize(generator, 1.0)
-        self.symmetry = symmetry_of(spec, state_size, actor, critic, self.device) if c.mirror else None
+        self.symmetry = None
+        if c.mirror and actor is not None and critic is not None:
+            self.symmetry = symmetry_of(spec, state_size, actor, critic, self.device)
         if self.symmetry is not None:
             self.symmetry.tie(self.parameters, [n for n in (self.actor, self.critic) if isinstance(n, MLP)])
         self.log_std.fill_(torch.tensor(c.initial_std).log())
@@ -177,11 +169,13 @@ class GroupLearner:
         """Have so many threads share every minibatch; the same number gives the same bits on any machine."""
         self.workers = self.workers[:parts]
         while len(self.workers) < parts:
-            self.workers.append(Worker(self.parameters, *self._network_specs))
+            self.workers.append(Worker(self.parameters, self.chains.actor, self.chains.critic))
         if self._compile:
             from rookery.policies.algorithms.ppo_compiled import CompiledGradients
 
-            about = (*self._network_specs, self._one_input, self.config, MAX_LOG_RATIO)
+            actor, critic = perceptron_of(self.chains.actor), perceptron_of(self.chains.critic)
+            assert actor is not None and critic is not None
+            about = (actor, critic, self._one_input, self.config, MAX_LOG_RATIO)
             self.compiled = [CompiledGradients(self.parameters, w.gradients, *about) for w in self.workers]
         if self.estimator is not None:
             self.estimator.divide(parts)

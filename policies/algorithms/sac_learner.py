@@ -14,7 +14,7 @@ from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner, sub
 from rookery.policies.algorithms.off_policy_networks import descend_with
 from rookery.policies.algorithms.sac_arrays import Draws
 from rookery.policies.algorithms.sac_config import SACConfig
-from rookery.policies.nn.compiled import MAX_WIDTH_SAC, fits
+from rookery.policies.nn.compiled import MAX_WIDTH_SAC, serves
 from rookery.policies.nn.dropout import draw_seed
 from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.replay import Replay
@@ -56,7 +56,7 @@ class SACLearner(OffPolicyLearner):
         self.actor.biases[-1].data[0, 0, act:] += math.log(config.initial_std)
         self.log_temperature = torch.tensor(math.log(config.initial_temperature), device=device, requires_grad=True)
         self.optimizers["temperature"] = self.adam(self.log_temperature)
-        small = config.compiled and config.in_kernel and fits(config.hidden, device, MAX_WIDTH_SAC)
+        small = config.compiled and config.in_kernel and serves(self.chains.actor, device, MAX_WIDTH_SAC)
         self.compiled = self._compile() if small else None
 
     def _compile(self) -> CompiledSteps:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.lerobot import CODEBASE, IMAGES, INFO, LAST, OWN, PREFIX, arrow
+from rookery.policies.datasets.lerobot_places import place_of
 from rookery.policies.datasets.lerobot_videos import open_clips
 from rookery.policies.datasets.parquet import read_parquet
 from rookery.policies.datasets.schema import Column, Episode, Facts, check_meta
@@ -31,6 +33,10 @@ Describe = Callable[[str, Mapping[str, Group], float], dict[str, Any]]
 CRF = 18
 """Of the videos cut out of others: the second coding then takes no more than the first did (41.2 and 40.6 dB on a film of
 table-peg-insert-side, the first being LeRobot's AV1 of crf 30, and 365 kB of 342)."""
+MOST_NUMBERS = 100_000
+"""Numbers of a feature in a row; pictures, which have more, are not among those that are read."""
+MOST_ENTRIES = 20_000_000
+"""Entries of a table of episodes, each an object in memory."""
 Progress = Callable[[int, int], None]
 
 
@@ -98,15 +104,35 @@ class _Reader:
                 "lerobot's convert_dataset_v21_to_v30."
             )
         files = sorted((folder / "meta" / "episodes").glob("*/*.parquet"))
-        self.lines = [line for f in files for line in self.table(f).to_pylist()]
+        self.lines = [line for f in files for line in self._episode_lines(f)]
         if len(self.lines) != self.info.get("total_episodes"):
             raise self.damaged("meta/episodes", f"{len(self.lines)} of {self.info.get('total_episodes')} episodes")
         if not self.lines:
             raise RookeryError(f"{folder} has no episodes: record some, or give another LeRobot dataset.")
 
+    def _episode_lines(self, path: Path) -> list[dict[str, Any]]:
+        """The rows of a table of episodes, without the statistics of their columns."""
+        table = self.table(path)
+        wanted = [n for n in table.column_names if not n.startswith("stats/")]
+        if table.num_rows * len(wanted) > MOST_ENTRIES:
+            raise self.damaged(str(path.relative_to(self.folder)), f"{table.num_rows:,} episodes in one file")
+        lines: list[dict[str, Any]] = table.select(wanted).to_pylist()
+        return lines
+
+    def feature_size(self, name: str) -> int:
+        """Numbers of a feature in a row."""
+        shape = self.features[name]["shape"]
+        whole = isinstance(shape, list) and all(isinstance(n, int) and 0 < n <= MOST_NUMBERS for n in shape)
+        size = math.prod(shape) if whole else 0
+        if not 0 < size <= MOST_NUMBERS:
+            raise self.damaged(INFO, f"the feature {name!r:.60} has the shape {shape!s:.60}")
+        return size
+
     def table(self, path: Path) -> Any:
         """A Parquet file; the latest one is kept."""
         if path != self._at:
+            if not path.resolve().is_relative_to(self.folder.resolve()):
+                raise self.damaged(str(path.relative_to(self.folder)), "it is a link out of the folder")
             try:
                 self._table = read_parquet(path)
                 self._at = path
@@ -117,13 +143,9 @@ class _Reader:
     def place(self, template: str, **at: object) -> Path:
         """A file that info.json names; one outside of the dataset's folder is refused."""
         try:
-            path = self.folder / str(self.info[template]).format(**at)
-            inside = path.resolve().is_relative_to(self.folder.resolve())
-        except (ValueError, KeyError, IndexError, AttributeError, OSError) as error:
-            raise self.damaged(INFO, error) from error
-        if not inside:
-            raise self.damaged(INFO, f"{template} leads out of the folder")
-        return path
+            return place_of(self.folder, self.info.get(template), **at)
+        except Damaged as error:
+            raise self.damaged(INFO, f"{template}: {error}") from error
 
     def episodes(self, columns: dict[str, int]) -> Iterator[dict[str, NDArray[Any]]]:
         """For each episode the named columns, [T, size] each."""
@@ -224,7 +246,7 @@ def _foreign(read: _Reader, folder: Path, describe: Describe, videos: bool, repo
     for name in ("observation.state", "action"):
         if name not in read.features:
             raise RookeryError(f"{read.folder} has no feature {name!r}: policies here see vectors and give vectors.")
-        sizes[name] = int(np.prod(read.features[name]["shape"]))
+        sizes[name] = read.feature_size(name)
     more: list[str] = [n for n in ("next.reward", "next.done", "next.success") if n in read.features]
     column_sizes = sizes | dict.fromkeys(more, 1)
     clips = open_clips(read.folder, read.info, read.lines, read.features) if videos else []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rookery.policies.datasets.lerobot_places import place_of
 from rookery.policies.datasets.video import EpisodeVideo, Picture
 from rookery.sim.errors import RookeryError
 
@@ -51,7 +52,7 @@ class Clips:
         self.fps = float(info["fps"])
         self._folder = folder
         self._key = key
-        self._template = str(info.get("video_path"))
+        self._template = info.get("video_path")
         self._spans = [self._span(i, line) for i, line in enumerate(lines)]
         for path in dict.fromkeys(span.path for span in self._spans):
             if not path.is_file():
@@ -95,7 +96,7 @@ class Clips:
         try:
             at = {k: int(line[f"{about}/{k}"]) for k in ("chunk_index", "file_index")}
             begin, end = (float(line[f"{about}/{k}_timestamp"]) * self.fps for k in ("from", "to"))
-            path = self._folder / self._template.format(video_key=self._key, **at)
+            path = place_of(self._folder, self._template, video_key=self._key, **at)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise RookeryError(
                 f"{self._folder / 'meta'} does not say where the pictures of {self._key!r} of episode {i} are "

@@ -85,7 +85,7 @@ class TwoLevelEnv(EnvWrapper):
         [-1, 1]. A skill with memory takes a step of it."""
         x = obs[..., self._columns]
         x[..., self._targets] += command * self._widths
-        if self.policy.memory_size:
+        if self.policy.state_size:
             self._memory.masked_fill_(self.env.episode_start[:, None, None], 0.0)
         action, memory = self.policy.step(torch.clamp(x, -self._clip, self._clip), self._memory)
         self._memory.copy_(memory)
@@ -104,7 +104,7 @@ class TwoLevelEnv(EnvWrapper):
 
     def _own_state(self) -> dict[str, Tensor]:
         own = {"two_level.observation": self._obs}
-        return own | ({"two_level.memory": self._memory} if self.policy.memory_size else {})
+        return own | ({"two_level.memory": self._memory} if self.policy.state_size else {})
 
     def check_state_dict(self, state: dict[str, Tensor]) -> None:
         check_tensors(self._own_state(), state)

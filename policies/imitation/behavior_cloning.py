@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.chains import check_encoder
 from rookery.policies.algorithms.checks import check_bounds
-from rookery.policies.algorithms.encoder_config import check_pictures
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
@@ -73,8 +73,8 @@ class BehaviorCloning(Algorithm):
     ) -> None:
         self.env = env
         self.config: BehaviorCloningConfig = config or BehaviorCloningConfig()
-        check_pictures(self.config, env.groups.values())
-        require_numbers(env.groups, "behaviour cloning learns")
+        check_encoder(self.config, env.groups.values())
+        require_numbers(env.groups, "behavior cloning learns")
         data = (inputs or {}).get("dataset")
         if not isinstance(data, Dataset):
             raise RookeryError('behaviour cloning needs demonstrations: give inputs={"dataset": Dataset(folder)}.')

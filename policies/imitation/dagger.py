@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.chains import check_encoder
 from rookery.policies.algorithms.checks import check_bounds
-from rookery.policies.algorithms.encoder_config import check_pictures
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.imitation.teacher import Teacher
 from rookery.policies.policy import Policy
@@ -78,7 +78,7 @@ class DAgger(Algorithm):
     ) -> None:
         self.env = env
         self.config: DAggerConfig = config or DAggerConfig()
-        check_pictures(self.config, env.groups.values())
+        check_encoder(self.config, env.groups.values())
         require_numbers(env.groups, "DAgger learns")
         self.rollout_steps = self.config.rollout_steps
         teacher = (inputs or {}).get("teacher")

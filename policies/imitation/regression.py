@@ -8,12 +8,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from rookery.policies.algorithms.chains import observation_norm, policy_chains
 from rookery.policies.algorithms.checks import check_bounds, check_types
-from rookery.policies.algorithms.encoder_config import EncoderConfig, encoder_of
+from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.policies.nn.adam import Adam
-from rookery.policies.nn.spec import NetworkSpec
+from rookery.policies.nn.build import build, weight_count
 from rookery.policies.policy import Policy
-from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.policies.storage.normalizers import put_statistics
 from rookery.policies.storage.prefix import prefixed
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.buffers import under
@@ -68,17 +69,14 @@ class ActionRegression:
     ) -> None:
         self.config = config
         self.reduction: Reduction = ALONE
-        self._encoder = encoder_of(config, group)
-        inputs = group.observation_size
-        spec = NetworkSpec(inputs, group.action.size, config.hidden, config.activation, encoder=self._encoder)
-        self._parameters = torch.zeros(1, spec.parameter_count, device=device)
+        self._chains = policy_chains(config, group)
+        self._parameters = torch.zeros(1, weight_count(self._chains.actor), device=device)
         self._gradients = torch.zeros_like(self._parameters)
-        self._network = spec.build(self._parameters, self._gradients)
+        self._network = build(self._chains.actor, self._parameters, self._gradients)
         # A small last layer around the neutral action: an untrained policy keeps a robot at rest.
         self._network.initialize(initial, 0.01, torch.tensor(group.action.neutral))
         self._adam = Adam(self._parameters, self._gradients, config.max_grad_norm)
-        pools = None if self._encoder is None else self._encoder.pools(inputs)
-        self.norm = ObservationNorm(inputs, config.obs_clip, device, pools)
+        self.norm = observation_norm(config, group, device)
 
     def share(self, reduction: Reduction) -> None:
         """Learn together with other processes, see `Algorithm.share`."""
@@ -112,14 +110,9 @@ class ActionRegression:
 
     def policy(self) -> Policy:
         """What has been learnt so far."""
-        c = self.config
-        network = self._network
-        out = Policy(network.inputs, network.outputs, c.hidden, c.activation, c.obs_clip, encoder=self._encoder)
-        out.mean.copy_(self.norm.mean)
-        out.std.copy_(self.norm.std)
-        network.write_to(out.layers, 0)
-        if network.encoder is not None:
-            network.encoder.write_to(out.encoder, 0)
+        out = Policy(self._chains.policy)
+        put_statistics(out, "normalize", self.norm)
+        self._network.write_to(out.parameters(), 0)
         return out.eval()
 
     def state_dict(self) -> dict[str, Tensor]:

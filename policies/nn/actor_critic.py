@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+from rookery.policies.nn.build import build, weight_count
 from rookery.policies.nn.recurrent import Recurrent
-from rookery.policies.nn.spec import NetworkSpec
 from rookery.policies.nn.state_estimator import EstimatorWorker
+from rookery.policies.stages.chain import Link
 from rookery.policies.storage.rollout import Samples
 
 
@@ -16,7 +19,7 @@ class Worker:
 
     Args:
         parameters: [G, P], of policy, critic and log_std in that order.
-        actor, critic: what the networks are built from.
+        actor, critic: the stages that learn.
 
     Attributes:
         gradients: [G, P].
@@ -24,12 +27,12 @@ class Worker:
         estimator: the thread's part of the state estimator, where there is one.
     """
 
-    def __init__(self, parameters: Tensor, actor: NetworkSpec, critic: NetworkSpec) -> None:
+    def __init__(self, parameters: Tensor, actor: Sequence[Link], critic: Sequence[Link]) -> None:
         self.gradients = torch.zeros_like(parameters)
-        actor_end = actor.parameter_count
-        critic_end = actor_end + critic.parameter_count
-        self.actor = actor.build(parameters[:, :actor_end], self.gradients[:, :actor_end])
-        self.critic = critic.build(parameters[:, actor_end:critic_end], self.gradients[:, actor_end:critic_end])
+        actor_end = weight_count(actor)
+        critic_end = actor_end + weight_count(critic)
+        self.actor = build(actor, parameters[:, :actor_end], self.gradients[:, :actor_end])
+        self.critic = build(critic, parameters[:, actor_end:critic_end], self.gradients[:, actor_end:critic_end])
         self.log_std_grad = self.gradients[:, critic_end:].unsqueeze(1)
         self.estimator: EstimatorWorker | None = None
 

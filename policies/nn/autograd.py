@@ -92,14 +92,8 @@ class AutogradNetwork(Network):
             return None
         return torch.zeros_like(x) if found[-1] is None else found[-1]
 
-    def write_to(self, module: nn.Module, g: int) -> None:
-        for own, theirs in zip(self._weights[g], module.parameters(), strict=True):
-            theirs.data.copy_(own.detach())
-
-    def read_from(self, module: nn.Module, g: int) -> None:
-        """Copy the weights of a module of the deployed policy into network g."""
-        for own, theirs in zip(self._weights[g], module.parameters(), strict=True):
-            own.data.copy_(theirs.detach())
+    def stage_weights(self, g: int) -> list[Tensor]:
+        return [w.detach() for w in self._weights[g]]
 
     def _views(self, flat: Tensor) -> list[Tensor]:
         """The module's parameters as views into a row [P]."""

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+
+from rookery.policies.nn.build import perceptron_of
+from rookery.policies.stages.chain import Link
 
 MAX_LAYERS = 3
 MAX_WIDTH = 128
 MAX_WIDTH_SAC = 256
 """Most hidden layers, and most units in one, of networks whose updates are compiled: at 256 units PPO gains a fifth, and SAC
 almost half of the time (benchmarks/updates.py, updates_vs_sb3.py). Kernels have one thread, torch may have more."""
+
+
+def serves(links: Sequence[Link], device: torch.device, width: int = MAX_WIDTH) -> bool:
+    """Whether kernels serve a chain: one perceptron, with hidden layers that fit. All others learn in torch."""
+    only = perceptron_of(links)
+    return only is not None and fits(only.hidden, device, width)
 
 
 def fits(hidden: tuple[int, ...], device: torch.device, width: int = MAX_WIDTH) -> bool:

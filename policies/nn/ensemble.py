@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from rookery.policies.nn.batch_norm import BatchNorm
 from rookery.policies.nn.dropout import draw_seed, kept_units
-from rookery.policies.policy import ACTIVATIONS
 
 __all__ = ["Ensemble"]
 
@@ -20,6 +19,8 @@ SHIFT = 3.0
 
 EXPANSION = 4
 """Width of a hypersphere block's inner layer, in widths of the block (SimbaV2)."""
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}
 
 
 class Ensemble(nn.Module):

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rookery.policies.nn.gru import GRU, parameter_count
+from rookery.policies.nn.gru import TrainedGRU, parameter_count
 
 __all__ = ["Features", "Memory"]
 
 
 class Memory(nn.Module):
-    """A gated recurrent unit over sequences with ends of episodes inside, see `GRU`.
+    """A gated recurrent unit over sequences with ends of episodes inside, see `TrainedGRU`.
 
     Args:
         inputs: size of an input.
@@ -33,13 +33,13 @@ class Memory(nn.Module):
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(1, parameter_count(inputs, size), device=device))
         self.gradients = torch.zeros_like(self.weights)
-        self.unit = GRU(self.weights.detach(), self.gradients, inputs, size)
+        self.unit = TrainedGRU(self.weights.detach(), self.gradients, inputs, size)
         self.unit.initialize(generator)
         self.size = size
         self.calls = 0  # of `forward`: a backward pass belongs to the latest
 
     def forward(self, x: Tensor, first: Tensor, state: Tensor) -> Tensor:
-        """States [T S, H] after inputs [T S, in] of S sequences, step by step; see `GRU.forward`.
+        """States [T S, H] after inputs [T S, in] of S sequences, step by step; see `TrainedGRU.forward`.
 
         Args:
             x: inputs.
@@ -81,7 +81,7 @@ class Features(nn.Module):
     Args:
         encoder: takes rows to `encoded` numbers; None where they are the rows themselves.
         encoded: size of what goes into the memory, or without one comes out.
-        memory_size: H, of the memory's state, which is then what comes out; 0 for no memory.
+        state_size: H, of the memory's state, which is then what comes out; 0 for no memory.
         generator: source of the memory's initial weights, on the CPU.
         device: where the weights live.
 
@@ -94,15 +94,15 @@ class Features(nn.Module):
         self,
         encoder: nn.Module | None,
         encoded: int,
-        memory_size: int,
+        state_size: int,
         generator: torch.Generator,
         device: torch.device,
     ) -> None:
         super().__init__()
         self.encoder = nn.Identity() if encoder is None else encoder.to(device)
-        self.memory = Memory(encoded, memory_size, generator, device) if memory_size else None
-        self.size = memory_size or encoded
-        self.trained = bool(memory_size) or encoder is not None
+        self.memory = Memory(encoded, state_size, generator, device) if state_size else None
+        self.size = state_size or encoded
+        self.trained = bool(state_size) or encoder is not None
 
     def forward(self, x: Tensor, first: Tensor | None = None, state: Tensor | None = None) -> Tensor:
         """Features of rows, which with a memory are sequences; see `Memory.forward`."""

@@ -10,10 +10,11 @@ torch.nn.GRU runs over whole sequences, but cannot put the state back inside of 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 def parameter_count(inputs: int, size: int) -> int:
@@ -21,7 +22,7 @@ def parameter_count(inputs: int, size: int) -> int:
     return 3 * size * (inputs + size + 2)
 
 
-class GRU:
+class TrainedGRU:
     """G recurrent units of one shape over views into flat vectors.
 
     Args:
@@ -116,13 +117,15 @@ class GRU:
         self._gc += hidden.sum(1, keepdim=True)
         return torch.bmm(inputs, self._w.mT) if input_grad else None
 
-    def write_to(self, cell: nn.Module, g: int) -> None:
-        """Copy the weights of unit g into a torch.nn.GRUCell."""
-        assert isinstance(cell, nn.GRUCell)
-        cell.weight_ih.data.copy_(self._w[g].T)
-        cell.weight_hh.data.copy_(self._u[g].T)
-        cell.bias_ih.data.copy_(self._b[g, 0])
-        cell.bias_hh.data.copy_(self._c[g, 0])
+    def stage_weights(self, g: int) -> list[Tensor]:
+        """The weights of unit g as the stage GRU and torch.nn.GRUCell have them."""
+        return [self._w[g].T, self._u[g].T, self._b[g, 0], self._c[g, 0]]
+
+    def write_to(self, parameters: Iterable[Tensor], g: int) -> None:
+        """Copy the weights of unit g into the parameters of such a stage or cell."""
+        with torch.no_grad():
+            for own, theirs in zip(self.stage_weights(g), parameters, strict=True):
+                theirs.copy_(own)
 
     def _reserve(self, steps: int, sequences: int, like: Tensor) -> None:
         """Memory for a forward and a backward pass, kept as long as the sizes are the same."""

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from rookery.policies.nn.network import Network
 
@@ -103,12 +103,9 @@ class MLP(Network):
         delta = self._product(delta, self._w[0].mT)
         return delta.unsqueeze(0) if single else delta
 
-    def write_to(self, module: nn.Module, g: int) -> None:
-        """Copy the weights of network g into a ModuleList of as many torch.nn.Linear."""
-        layers = [layer for layer in module.children() if isinstance(layer, nn.Linear)]
-        for layer, weight, bias in zip(layers, self.weights, self.biases, strict=True):
-            layer.weight.data.copy_(weight[g].T)
-            layer.bias.data.copy_(bias[g, 0])
+    def stage_weights(self, g: int) -> list[Tensor]:
+        pairs = zip(self.weights, self.biases, strict=True)
+        return [part for weight, bias in pairs for part in (weight[g].T, bias[g, 0])]
 
     def _activate(self, x: Tensor) -> Tensor:
         if self.activation == "tanh":

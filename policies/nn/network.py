@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterable
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 class Network(abc.ABC):
@@ -17,12 +18,14 @@ class Network(abc.ABC):
     Attributes:
         networks: G.
         inputs, outputs: sizes of an input and an output.
-        encoder: what an input with pictures goes through first; None without.
+        state_size: numbers that a network with memory keeps from step to step; 0 without.
+        encoder: what an input goes through first; None where there is none.
     """
 
     networks: int
     inputs: int
     outputs: int
+    state_size: int = 0
     encoder: Network | None = None
 
     @abc.abstractmethod
@@ -55,8 +58,20 @@ class Network(abc.ABC):
         """
 
     @abc.abstractmethod
-    def write_to(self, module: nn.Module, g: int) -> None:
-        """Copy the weights of network g into a module of the deployed policy."""
+    def stage_weights(self, g: int) -> list[Tensor]:
+        """The weights of network g as the stages of the deployed policy have them, in their order: views."""
+
+    def write_to(self, parameters: Iterable[Tensor], g: int) -> None:
+        """Copy the weights of network g into the parameters of the deployed policy's stages."""
+        with torch.no_grad():
+            for own, theirs in zip(self.stage_weights(g), parameters, strict=True):
+                theirs.copy_(own)
+
+    def read_from(self, parameters: Iterable[Tensor], g: int) -> None:
+        """Copy the parameters of the deployed policy's stages into network g."""
+        with torch.no_grad():
+            for own, theirs in zip(self.stage_weights(g), parameters, strict=True):
+                own.copy_(theirs)
 
     def forward_agents(self, x: Tensor) -> Tensor:
         """Outputs [N, A, out] for inputs [N, A, in]: all agents through the one network, or each through its own."""

@@ -1,13 +1,13 @@
-"""A network with memory: perhaps an encoder of pictures, a GRU, and on its state any network of rows."""
+"""A network with memory: perhaps an encoder, a GRU, and on its state any network of rows."""
 
 from __future__ import annotations
 
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from rookery.policies.nn.gru import GRU
+from rookery.policies.nn.gru import TrainedGRU
 from rookery.policies.nn.network import Network
 
 
@@ -20,17 +20,17 @@ class Recurrent(Network):
         encoder: takes the input to that of the memory; None where it is the memory's input.
 
     Attributes:
-        memory_size: H, size of the state.
+        state_size: H, size of the state.
     """
 
-    def __init__(self, gru: GRU, head: Network, encoder: Network | None = None) -> None:
+    def __init__(self, gru: TrainedGRU, head: Network, encoder: Network | None = None) -> None:
         self.gru = gru
         self.head = head
         self.encoder = encoder
         self.networks = head.networks
         self.inputs = gru.inputs if encoder is None else encoder.inputs
         self.outputs = head.outputs
-        self.memory_size = gru.size
+        self.state_size = gru.size
 
     def initialize(self, generator: torch.Generator, output_gain: float, output_bias: Tensor | None = None) -> None:
         if self.encoder is not None:
@@ -47,10 +47,10 @@ class Recurrent(Network):
         """Outputs [G, T S, out] for inputs [G, T S, in].
 
         Args:
-            x, first, state: see `GRU.forward`; without a state every row is an episode of its own.
+            x, first, state: see `TrainedGRU.forward`; without a state every row is an episode of its own.
         """
         if state is None:
-            state = x.new_zeros(*x.shape[:2], self.memory_size)
+            state = x.new_zeros(*x.shape[:2], self.state_size)
         if first is None:
             first = torch.zeros(x.shape[:2], dtype=torch.bool, device=x.device)
         return self.head.forward(self.gru.forward(self._encode(x), first, state))
@@ -65,9 +65,9 @@ class Recurrent(Network):
         assert features_grad is not None
         return self.encoder.backward(features_grad, input_grad)
 
-    def write_to(self, module: nn.Module, g: int) -> None:
-        """As `Network.write_to`, for the head; `gru` and `encoder` write themselves."""
-        self.head.write_to(module, g)
+    def stage_weights(self, g: int) -> list[Tensor]:
+        encoder = [] if self.encoder is None else self.encoder.stage_weights(g)
+        return [*encoder, *self.gru.stage_weights(g), *self.head.stage_weights(g)]
 
     def _encode(self, x: Tensor) -> Tensor:
         return x if self.encoder is None else self.encoder.forward(x)

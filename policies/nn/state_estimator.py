@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from rookery.policies.nn.adam import Adam
+from rookery.policies.nn.build import build, weight_count
 from rookery.policies.nn.network import Network
-from rookery.policies.nn.spec import NetworkSpec
+from rookery.policies.stages.standard import trunk
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.sim.buffers import under
@@ -117,8 +118,8 @@ class StateEstimator:
     ) -> None:
         self.privileged = privileged
         self.size = spec.target_size
-        self._network_spec = NetworkSpec(spec.observation_size, self.size, hidden, activation)
-        self.parameters = torch.zeros(sets, self._network_spec.parameter_count, device=device)
+        self._stages = trunk(spec.observation_size, self.size, hidden, activation)
+        self.parameters = torch.zeros(sets, weight_count(self._stages), device=device)
         self.scale = ObservationNorm(self.size, obs_clip, device)
         self.workers: list[EstimatorWorker] = []
         self.divide(1)
@@ -135,7 +136,7 @@ class StateEstimator:
         self.workers = self.workers[:parts]
         while len(self.workers) < parts:
             gradients = torch.zeros_like(self.parameters)
-            self.workers.append(EstimatorWorker(self._network_spec.build(self.parameters, gradients), gradients))
+            self.workers.append(EstimatorWorker(build(self._stages, self.parameters, gradients), gradients))
 
     def predict(self, obs: Tensor, privileged_targets: Tensor, reveal_future_mask: Tensor | None) -> Tensor:
         """The actor's input in place of the targets [N, A, M], in units of `scale`; valid until the next call.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.training.reduction import ALONE, Reduction
@@ -138,6 +138,14 @@ class ObservationNorm:
         for name, tensor in self.state_dict().items():
             tensor.copy_(state[name])
         self._pending.zero_()
+
+
+def put_statistics(module: nn.Module, part: str, norm: ObservationNorm) -> None:
+    """Copy running statistics into the mean and std of a policy's stage."""
+    with torch.no_grad():
+        stage = module.get_submodule(part)
+        stage.get_buffer("mean").copy_(norm.mean)
+        stage.get_buffer("std").copy_(norm.std)
 
 
 class ValueNorm:

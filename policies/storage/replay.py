@@ -31,7 +31,7 @@ FINALS = ("finals", "final_pixels", "final_states")
 
 
 def layout(
-    steps: int, worlds: int, agents: int, observation_size: int, action_size: int, state_size: int = 0, memory_size: int = 0,
+    steps: int, worlds: int, agents: int, observation_size: int, action_size: int, state_size: int = 0, memories: int = 0,
     pixels: Pixels | None = None,
 ) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:  # fmt: skip
     """Shape and type of each tensor of a `Replay` before the first last observation, by name; see there."""
@@ -50,7 +50,7 @@ def layout(
         "truncated": (each[:2], torch.bool),
         "final_index": (each[:2], torch.int64),
         "state": ((*each[:2], state_size), torch.float32),
-        "memory": ((*each, memory_size), torch.float32),
+        "memory": ((*each, memories), torch.float32),
         "finals": ((*each[1:], numbers), torch.float32),
         "final_pixels": ((*each[1:], taken), torch.uint8),
         "final_states": ((worlds, state_size), torch.float32),
@@ -66,7 +66,7 @@ class Replay:
         device: where everything is stored.
         state_size: S, of the environment's state, which is kept where it is above 0.
         alpha: power of the priorities by which transitions are drawn, see `Priorities`; 0 draws uniformly.
-        memory_size: M, numbers in the states of the memories of policy and critics, which are kept where it is above 0.
+        memories: M, numbers in the states of the memories of policy and critics, which are kept where it is above 0.
         codec: which P components of the observations are kept as bytes; None for none.
 
     Attributes:
@@ -108,13 +108,13 @@ class Replay:
 
     def __init__(
         self, steps: int, worlds: int, agents: int, observation_size: int, action_size: int, device: torch.device | str,
-        state_size: int = 0, alpha: float = 0.0, memory_size: int = 0, codec: Pixels | None = None,
+        state_size: int = 0, alpha: float = 0.0, memories: int = 0, codec: Pixels | None = None,
     ) -> None:  # fmt: skip
         slots = steps + 1
         self.steps = steps
         self.size = 0
         self.codec = codec
-        parts = layout(steps, worlds, agents, observation_size, action_size, state_size, memory_size, codec)
+        parts = layout(steps, worlds, agents, observation_size, action_size, state_size, memories, codec)
         for name, (shape, dtype) in parts.items():
             setattr(self, name, torch.zeros(shape, dtype=dtype, device=device))
         self.active.fill_(True)

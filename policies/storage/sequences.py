@@ -18,7 +18,7 @@ def take_sequences(replay: Replay, number: Tensor, gamma: float, steps: int, bur
     """Transitions of S sequences, [steps S], step by step: rows 0 to S - 1 are the first of all sequences.
 
     Args:
-        replay: with states of memories, `memory_size` above 0.
+        replay: with states of memories, `memories` above 0.
         number: [S] of the first transition of each, or of its burn-in, see `Replay.draw`.
         gamma: discount per control step.
         steps: T, transitions of a sequence.

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import safetensors.torch
-import torch
 from torch import Tensor
 
-from rookery.policies.nn.spec import refuse_untrusted
 from rookery.policies.policy import Policy
-from rookery.sim.deployment import GRU_EQUATIONS
+from rookery.policies.stages.chain import StageChain
+from rookery.policies.stages.earlier import chain_of_network, renamed
+from rookery.policies.stages.module import Module, refuse_untrusted
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import make_folder, replace
 from rookery.sim.untrusted import parse_json, read_json, read_safetensors
@@ -30,8 +30,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[str, Any]) -> None:
-    """Write policies and their contract, whose ``groups[group]`` gets "network" and, of policies with memory, "memory"
-    from the policies.
+    """Write policies and their contract, whose ``groups[group]`` gets "stages" from the policies.
 
     Raises:
         RookeryError: the folder cannot be written or the disk is full.
@@ -44,12 +43,9 @@ def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[
         for name, policy in policies.items():
             group = name if name in groups else re.sub(r"_\d+$", "", name)
             declared = groups.setdefault(group if group in groups else name, {})
-            declared["network"] = policy.network()
-            declared.pop("memory", None)
-            if policy.memory_size:
-                declared["memory"] = GRU_EQUATIONS
+            declared["stages"] = policy.to_json()
             tensors = {k: v.detach().cpu().contiguous() for k, v in policy.state_dict().items()}
-            metadata = {"network": json.dumps(policy.network()), "sha256": _digest(tensors)}
+            metadata = {"stages": json.dumps(policy.to_json()), "sha256": _digest(tensors)}
             file = "policy.safetensors" if len(policies) == 1 else f"policy_{name}.safetensors"
             replace(folder / file, safetensors.torch.save(tensors, metadata))
         replace(folder / "contract.json", json.dumps(contract, indent=1).encode())
@@ -58,19 +54,19 @@ def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[
 
 
 def load_policy(folder: Path | str) -> tuple[dict[str, Policy], dict[str, Any]]:
-    """Read what `save_policy` wrote.
+    """Read what `save_policy` wrote, today or when contracts were of version 2 or 1.
 
     Returns:
-        policies by name, and the contract.
+        policies by name, and the contract as it stands there.
 
     Raises:
-        RookeryError: a file is missing or damaged, the contract is of another network, or weights are not finite.
+        RookeryError: a file is missing or damaged, the contract is of other stages, or weights are not finite.
     """
     folder = Path(folder)
     contract_file = folder / "contract.json"
     try:
         contract = read_json(contract_file)
-        groups = {name: group.get("network") for name, group in contract["groups"].items()}
+        groups = {name: group.get("stages", group.get("network")) for name, group in contract["groups"].items()}
     except OSError as error:
         raise RookeryError(
             f"{folder} holds no policy (contract.json: {error.strerror}): give the folder of a run or of policies/zoo."
@@ -78,9 +74,9 @@ def load_policy(folder: Path | str) -> tuple[dict[str, Policy], dict[str, Any]]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RookeryError(f"{contract_file} is damaged: take it from the run's checkpoint or export again.") from error
     policies = {}
-    for group, network in groups.items():
+    for group, declared in groups.items():
         for name, file in _files(folder, group, alone=len(groups) == 1):
-            policies[name] = _read(file, contract_file, group, network)
+            policies[name] = _read(file, contract_file, group, declared)
     return policies, contract
 
 
@@ -97,36 +93,52 @@ def _files(folder: Path, group: str, alone: bool) -> list[tuple[str, Path]]:
     return out
 
 
-def _read(file: Path, contract_file: Path, group: str, network: dict[str, Any] | None) -> Policy:
+def _read(file: Path, contract_file: Path, group: str, declared: Any) -> Policy:
     way = "copy it again or use another run."
     try:
         tensors, metadata = read_safetensors(file)
-        own = dict(parse_json(metadata["network"]))
+        own = parse_json(metadata["stages"] if "stages" in metadata else metadata["network"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RookeryError(f"{file} is damaged or no policy of Rookery: {way}") from error
     if _digest(tensors) != metadata.get("sha256"):
         raise RookeryError(f"{file} was edited, its checksum does not fit its weights: {way}")
-    if network != own:
-        raise RookeryError(
-            f"{contract_file} and {file.name} disagree on the network of group {group!r} ({network!s:.200} and "
-            f"{own!s:.200}): "
-            "take both from the same run."
-        )
-    if own.get("module"):
-        refuse_untrusted(str(own["module"]), file)
     try:
-        if not own.get("module"):
-            with torch.device("meta"):  # sizes first, without memory
-                declared = {name: t.shape for name, t in Policy(**own).state_dict().items()}
-            if declared != {name: t.shape for name, t in tensors.items()}:
-                raise ValueError("other sizes")
-        policy = Policy(**own)
+        chain, wanted = _chain(own), None if declared is None else _chain(declared)
+        if wanted != chain:
+            raise RookeryError(
+                f"{contract_file} and {file.name} disagree on the stages of group {group!r} ({declared!s:.200} and "
+                f"{own!s:.200}): take both from the same run."
+            )
+        for leaf in chain.leaves:
+            if isinstance(leaf.stage, Module):
+                refuse_untrusted(leaf.stage.factory, file)
+        policy = Policy(_checked(chain, tensors).links)
         policy.load_state_dict(tensors)
     except (TypeError, ValueError, RuntimeError, KeyError, OverflowError) as error:
-        raise RookeryError(f"{file} does not hold the network it declares: {way}") from error
+        raise RookeryError(f"{file} does not hold the stages it declares: {way}") from error
     if fault := policy.fault():
         raise RookeryError(f"{file} holds {fault}: take an earlier checkpoint or another run.")
     return policy.eval()
+
+
+def _chain(values: Any) -> StageChain:
+    """The stages of JSON values, of today or as version 2 named networks."""
+    return chain_of_network(values) if isinstance(values, dict) else StageChain.from_json(values)
+
+
+def _checked(chain: StageChain, tensors: dict[str, Tensor]) -> StageChain:
+    """The chain, after its tensors were given today's names and compared with its sizes, before memory is taken for it.
+
+    Raises:
+        ValueError: tensors of other names or sizes.
+    """
+    for old, new in renamed(tensors).items():
+        tensors[new] = tensors.pop(old)
+    sizes = {name: weight.shape for name, weight in chain.weights().items()}
+    modules = tuple(f"{x.name}." for x in chain.leaves if isinstance(x.stage, Module))
+    if sizes != {name: tuple(x.shape) for name, x in tensors.items() if not (modules and name.startswith(modules))}:
+        raise ValueError("other sizes")
+    return chain
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:

@@ -1,8 +1,9 @@
 """Start a training from a policy that has learned another task, or the same one under other settings.
 
 Only the policy is taken over, as exactly as its observation allows: terms are matched by name, and inputs that the other task
-did not have, a state estimator's predictions among them, begin with weights of zero. The critic and the exploration begin
-afresh: with `critic_warmup` the critic alone learns at first.
+did not have, a state estimator's predictions among them, begin with weights of zero. Stages other than a perceptron and
+convolutions of pictures are taken over where the policy has the very same stages and terms. The critic and the exploration
+begin afresh: with `critic_warmup` the critic alone learns at first.
 
 The normaliser's statistics are fixed at those of the stored policy. Were they to go on, exploration would change them, and the
 policy with them although its weights stay: a component that hardly moved under the stored policy has a small standard
@@ -13,17 +14,23 @@ it in none after ten updates of the critic's warm-up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from rookery.policies.algorithms.chains import pictures_in
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.nn.encoder import Encoded
-from rookery.policies.nn.mlp import MLP
 from rookery.policies.nn.network import Network
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Layer, Policy, layers_of
+from rookery.policies.stages.chain import StageChain
+from rookery.policies.stages.perceptron import Perceptron
+from rookery.policies.stages.pictures import Convolutions
+from rookery.policies.stages.select import Select
+from rookery.policies.stages.squash import Squash
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -45,50 +52,106 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
         stored = groups.get(name)
         if policy is None or stored is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
-        _check_fit(ppo.config, learner, policy, stored)
-        _take_over(ppo.config, learner, policy, stored)
+        if _is_same(ppo.config, learner, policy, stored):
+            _copy(learner, policy)
+        else:
+            _check_fit(ppo.config, learner, policy, stored)
+            _take_over(ppo.config, learner, policy, stored)
         if learner.symmetry is not None and not learner.symmetry.holds(learner.parameters):
             raise RookeryError("the policy to start from does not act alike left and right: leave mirror out.")
 
 
+def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> bool:
+    """Whether a policy with an encoder of its own kind is this learner's, term by term."""
+    own, theirs = ((g.observation, g.history, g.action.kind) for g in (learner.spec, stored))
+    same = StageChain(tuple(learner.chains.policy)) == policy.chain and own == theirs
+    plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
+    mean, std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
+    normalizes = config.normalize_observations or not (mean.any() or (std != 1.0).any())
+    return same and normalizes and not plain
+
+
+def _copy(learner: GroupLearner, policy: Policy) -> None:
+    """Take over all weights, and fix the normalizer."""
+    mean, std = (policy.get_buffer(f"normalize.{name}").to(learner.device) for name in ("mean", "std"))
+    learner.observations.set_statistics(mean, std, torch.ones_like(mean, dtype=torch.bool))
+    for g in range(learner.sets):
+        learner.actor.read_from(policy.parameters(), g)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What is taken over: newest components of the observation, pictures among them, and the perceptron."""
+
+    actor_inputs: int
+    pictures: Convolutions | None
+    perceptron: Perceptron
+
+
+def _shape(policy: Policy) -> _Shape:
+    """The shape of a stored policy.
+
+    Raises:
+        RookeryError: it has other stages.
+    """
+    links = list(policy.chain.links[1:-1])
+    count = policy.observation_size
+    if links and isinstance(links[0], Select):
+        count = links.pop(0).outputs
+    pictures = pictures_in(links[:-1])
+    expected = [] if pictures is None else pictures.beside_numbers()
+    last = links[-1] if links else None
+    squash = policy.chain.links[-1]
+    plain = isinstance(squash, Squash) and squash.function == "clip" and links[:-1] == expected
+    if not isinstance(last, Perceptron) or not plain:
+        raise RookeryError(
+            "PPO starts only from a perceptron, perhaps behind convolutions, whose actions are clipped, or from the very same "
+            f"stages on the very same terms, and this policy has {policy.chain.words}: leave --init out, or take a policy of "
+            "PPO, imitation or cloning."
+        )
+    return _Shape(count, pictures, last)
+
+
 def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
-    """Refuse a stored policy whose network, frames or actions are not this learner's."""
+    """Refuse a stored policy whose stages, frames or actions are not this learner's."""
     if policy.targets:
         raise RookeryError(
             "a policy with a state estimator cannot be taken over from another task: resume its own run, or start afresh."
         )
-    if policy.memory_size or config.memory != "none":
+    if policy.state_size or config.memory != "none":
         raise RookeryError(
             "a policy with memory cannot be taken over, nor one without into one with memory: resume its own run, or leave "
             "--init or --memory out."
         )
-    if policy.module or config.network or policy.squash != "clip":
+    old = _shape(policy)
+    if config.network or config.encoder not in ("none", "cnn"):
         raise RookeryError(
-            "PPO starts only from a perceptron whose actions are clipped: leave --init out, or take a policy of PPO, imitation "
-            "or cloning without a network of its own."
+            "a policy is taken over by a perceptron, perhaps behind convolutions, or by the very same stages on the very same "
+            "terms: leave --init out, or give --network and --encoder as there."
         )
-    frames, own = policy.actor_inputs // stored.frame_size, learner.actor_inputs // learner.spec.frame_size
+    frames, own = old.actor_inputs // stored.frame_size, learner.actor_inputs // learner.spec.frame_size
     if frames > own:
         shown = f"--actor-frames {frames}" if learner.spec.history >= frames else f"--task-config history={frames}"
         raise RookeryError(
             f"the policy to start from takes the last {frames} observations, and this one the last {own}: give {shown}, where "
             "the task has them."
         )
-    if policy.encoder_spec or learner.encoder:
+    if old.pictures or pictures_in(learner.chains.actor):
         _check_encoders(config, learner, policy, stored)
     kind = learner.spec.action.kind
     if stored.action.kind != kind:
         raise RookeryError(f"the policy to start from acts by {stored.action.kind!r}, and this task by {kind!r}.")
-    if (policy.hidden, policy.activation) != (tuple(config.hidden), config.activation):
+    network = old.perceptron
+    if (network.hidden, network.activation) != (tuple(config.hidden), config.activation):
         raise RookeryError(
-            f"the policy to start from has hidden layers {list(policy.hidden)} with {policy.activation}, and this one "
+            f"the policy to start from has hidden layers {list(network.hidden)} with {network.activation}, and this one "
             f"{list(config.hidden)} with {config.activation}: give --hidden and --activation as there."
         )
 
 
 def _check_encoders(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
     """Refuse pictures that do not go through the same convolutions, in as many frames."""
-    old, new = policy.encoder_spec, learner.encoder
+    old, new = _shape(policy).pictures, pictures_in(learner.chains.actor)
     if old is None or new is None:
         has = "no encoder of pictures, and this one has" if old is None else "an encoder of pictures, and this one none"
         raise RookeryError(f"the policy to start from has {has}: give --encoder as there.")
@@ -100,14 +163,14 @@ def _check_encoders(config: PPOConfig, learner: GroupLearner, policy: Policy, st
             f"the policy to start from has an encoder of {names} of {sizes[0]} with channels, kernels and strides of "
             f"{settings[0]}, and this one of {own} of {sizes[1]} with {settings[1]}: give the same."
         )
-    if old.frames(policy.actor_inputs) != new.frames(learner.actor_inputs):
+    if old.frames != new.frames:
         raise RookeryError(
             "a policy with an encoder is taken over by one that sees as many frames: give history as there."
         )
     pixels = [p.start + i for p in old.pictures for i in range(p.size)]
     plain = (
-        not policy.mean.view(-1, old.frame)[:, pixels].any()
-        and (policy.std.view(-1, old.frame)[:, pixels] == 1.0).all()
+        not policy.get_buffer("normalize.mean").view(-1, old.frame)[:, pixels].any()
+        and (policy.get_buffer("normalize.std").view(-1, old.frame)[:, pixels] == 1.0).all()
     )
     scales = [[t.scale for t in g.observation if t.shape] for g in (stored, learner.spec)]
     if not config.normalize_observations and not (plain and scales[0] == scales[1]):
@@ -119,17 +182,19 @@ def _check_encoders(config: PPOConfig, learner: GroupLearner, policy: Policy, st
 def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
     """Copy the weights, the first layer's columns term by term, and fix the normaliser. Frames older than those of the
     stored policy begin with weights of zero."""
-    first, *rest = (layer for layer in policy.layers if isinstance(layer, nn.Linear))
+    first, *rest = layers_of(policy)
+    shape = _shape(policy)
+    old_mean, old_std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
     normalizes = config.normalize_observations
     # Without a normaliser of its own, the learner has the stored one folded into the first layer.
-    hidden = policy.observation_size - policy.actor_inputs  # components of frames that the network does not see
-    weight, features = _unpacked(policy, first.weight)
-    weight = weight if normalizes else weight / policy.std[hidden:]
-    bias = first.bias if normalizes else first.bias - weight @ policy.mean[hidden:]
+    hidden = policy.observation_size - shape.actor_inputs  # components of frames that the network does not see
+    weight, features = _unpacked(shape, first.weight)
+    weight = weight if normalizes else weight / old_std[hidden:]
+    bias = first.bias if normalizes else first.bias - weight @ old_mean[hidden:]
     first_weight = torch.zeros(learner.actor.inputs, weight.shape[0])  # frames, the newest last, then predictions
     frame = learner.spec.frame_size
     newest = learner.actor_inputs - frame
-    ages = range(policy.actor_inputs // stored.frame_size)
+    ages = range(shape.actor_inputs // stored.frame_size)
     history = learner.spec.history
     mean = torch.zeros(history, frame)
     std = torch.ones(history, frame)
@@ -152,37 +217,33 @@ def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
         for age in range(history):  # frames that the stored policy did not have get the statistics of its oldest one
             before = min(age, stored.history - 1) * stored.frame_size
             theirs_of_age = slice(old.start - before, old.stop - before)
-            mean[history - 1 - age, columns] = policy.mean[theirs_of_age] / scale
-            std[history - 1 - age, columns] = policy.std[theirs_of_age] / scale
+            mean[history - 1 - age, columns] = old_mean[theirs_of_age] / scale
+            std[history - 1 - age, columns] = old_std[theirs_of_age] / scale
         taken[:, columns] = True
     if normalizes:
         flat: list[Tensor] = [x.flatten().to(learner.device) for x in (mean, std, taken)]
         learner.observations.set_statistics(*flat)
-    if learner.encoder is not None:
-        first_weight = torch.cat((first_weight[learner.encoder.kept(learner.actor_inputs)], features))
+    pictures = pictures_in(learner.chains.actor)
+    if pictures is not None:
+        first_weight = torch.cat((first_weight[pictures.kept], features))
     head = learner.actor
     for g in range(learner.sets):
         if isinstance(head, Encoded):
-            head.encoder.read_from(policy.encoder, g)
+            head.encoder.read_from([p for n, p in policy.named_parameters() if n.startswith("pictures.")], g)
         _write(head.head if isinstance(head, Encoded) else head, g, first_weight, bias, rest)
 
 
-def _unpacked(policy: Policy, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _unpacked(shape: _Shape, weight: Tensor) -> tuple[Tensor, Tensor]:
     """A first layer's weights [H, actor_inputs], zero for pictures, and those of the encoder's features [features, H], from
     its weights [H, in] behind the encoder, if there is one."""
-    if policy.encoder_spec is None:
+    if shape.pictures is None:
         return weight, weight.new_zeros(0, len(weight))
-    kept = policy.encoder_spec.kept(policy.actor_inputs)
-    whole = weight.new_zeros(len(weight), policy.actor_inputs)
+    kept = shape.pictures.kept
+    whole = weight.new_zeros(len(weight), shape.actor_inputs)
     whole[:, kept] = weight[:, : len(kept)]
     return whole, weight[:, len(kept) :].T
 
 
-def _write(mlp: Network, g: int, first_weight: Tensor, bias: Tensor, rest: Sequence[nn.Linear]) -> None:
+def _write(mlp: Network, g: int, first_weight: Tensor, bias: Tensor, rest: Sequence[Layer]) -> None:
     """Put a first layer [in, H] and the others into the perceptron g."""
-    assert isinstance(mlp, MLP)
-    mlp.weights[0][g].copy_(first_weight)
-    mlp.biases[0][g, 0].copy_(bias)
-    for k, layer in enumerate(rest, start=1):
-        mlp.weights[k][g].copy_(layer.weight.T)
-        mlp.biases[k][g, 0].copy_(layer.bias)
+    mlp.read_from([first_weight.T, bias, *(x for layer in rest for x in layer)], g)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+from rookery.robots.own import guard
 from rookery.robots.own.conversion import stl_of
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, read_bytes
@@ -33,6 +34,8 @@ def take_meshes(path: Path, robot: ET.Element, notes: list[str]) -> dict[str, by
                 continue
             name = mesh.get("filename", "")
             file = _find_mesh(path, name)
+            if file is not None:
+                guard.require_inside(path, file)
             if shape.tag == "visual" and (file is None or file.suffix.lower() not in READABLE):
                 link.remove(shape)
                 skipped.add(name)

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import mujoco
 
+from rookery.robots.own import guard
 from rookery.robots.own.conversion import expand_xacro
 from rookery.robots.own.fusing import centres_of, fuse_inertials
 from rookery.robots.own.meshes import mesh_bytes, take_meshes
 from rookery.sim.errors import RookeryError
-from rookery.sim.untrusted import Damaged, read_bytes
 
 KINDS = (".urdf", ".xml", ".mjcf", ".xacro")
 WORLD = "rookery_world"
@@ -69,15 +69,7 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
     """
     if path.suffix.lower() not in KINDS:
         raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file.")
-    try:
-        text = read_bytes(path)
-        if path.suffix.lower() == ".xacro":
-            text = expand_xacro(path)
-        root = ET.fromstring(text)
-    except FileNotFoundError:
-        raise RookeryError(f"there is no file {path}: give the path of a robot's URDF or MJCF file.") from None
-    except (OSError, Damaged, ET.ParseError) as e:
-        raise RookeryError(f"{path} cannot be read: {e}. Give a URDF or MJCF file.") from e
+    root = guard.check(path, expand_xacro(path) if path.suffix.lower() == ".xacro" else None)
     if root.tag == "robot":
         try:
             return _read_urdf(path, root, floating, rpy)

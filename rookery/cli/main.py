@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rookery.sim.errors import FixedError, RookeryError, unknown
+from rookery.tasks.trust import TRUSTED
 
 COMMANDS = {
     "new": "write a project with a task or robot of your own",
@@ -33,9 +34,11 @@ COMMANDS = {
     "bench": "speed of an environment against its engine's own limit",
     "doctor": "engines, GPU, video, compilers; how to install what is missing",
 }
+TRUST = "--trust-task"
 HELP = """[bold]rookery[/]: where robots are raised in simulation and released to hardware
 
 [bold]Usage[/]  rookery COMMAND [OPTIONS]      rookery COMMAND --help      rookery --version
+       --trust-task, with any command: a stored policy, run or dataset may run the file of its task
 
 [bold]Commands[/]
 {commands}
@@ -109,6 +112,9 @@ def command_module(name: str) -> Any:
 
 
 def _run(words: list[str]) -> int:
+    if TRUST in words:
+        words = [word for word in words if word != TRUST]
+        os.environ[TRUSTED] = "*"  # for this command and the processes that it starts
     if not words or words[0] in ("-h", "--help", "help"):
         from rich.console import Console
 

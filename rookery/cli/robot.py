@@ -83,8 +83,9 @@ def _show(file: Path, robot: OwnRobot[Any], check: Check | None) -> None:
     article = "an" if robot.family == "arm" else "a"
     print(f"{robot.name}: {article} {robot.family} that tasks can use")
     guessed = f"guessed (set in {file.stem}.toml)"
-    for title, lines in ((guessed, robot.guessed), ("note", robot.notes)):
-        for line in lines:
+    told = ((guessed, robot.guessed), ("note", robot.notes))
+    for title, texts in told:
+        for line in texts:
             print(f"  {title}: {line}")
     if check is not None:
         for name, value in check.facts.items():

@@ -38,7 +38,7 @@ class PageOptions:
         str,
         tyro.conf.arg(
             metavar="ADDRESS",
-            help="Address the viewer listens on; beyond 127.0.0.1, as with 0.0.0.0, pages need a token.",
+            help="Address the viewer listens on; the page asks for the token in the printed one.",
         ),
     ] = "127.0.0.1"
 

@@ -99,7 +99,7 @@ def recorded_env(data: Dataset, engine: str | None = None) -> Env:
     if not is_task(data.task_id):
         raise RookeryError(f"{data.folder} is of {data.task_id!r}, which is no task here: it cannot be replayed.")
     how = data.recording
-    contract = Contract.from_json(upgraded(data.contract), networks=False)
+    contract = Contract.from_json(upgraded(data.contract), stages=False)
     return make_env(
         contract, int(how["num_envs"]), engine=engine or how["engine"], seed=int(how["seed"]),
         randomize=how["randomize"], fixed=how["fixed"], as_trained=True,

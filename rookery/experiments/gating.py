@@ -14,6 +14,7 @@ from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import find
+from rookery.tasks.trust import refuse_untrusted
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -28,6 +29,7 @@ def other_engines(task: str, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
     Raises:
         RookeryError: the task does not run on a wanted one.
     """
+    refuse_untrusted(task)
     entry = find(task)
     if wanted == ("none",):
         return ()
@@ -43,6 +45,7 @@ def opener(policies: Mapping[str, Policy], contract: Contract) -> Open:
     Raises:
         RookeryError: for a set of tasks; when called, for a task that wraps another: the gate varies one world's physics.
     """
+    refuse_untrusted(contract.task_id)
     if find(contract.task_id).members:
         raise RookeryError(f"{contract.task_id} is a set of tasks: the gate takes policies of a single task.")
 
@@ -123,4 +126,4 @@ def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Con
             algorithm.close()
             algorithm.env.close()
         # checkpoints keep the contract of before the training, without networks
-        yield int(state["steps"]), policies, Contract.from_json(upgraded(state["contract"]), networks=False)
+        yield int(state["steps"]), policies, Contract.from_json(upgraded(state["contract"]), stages=False)

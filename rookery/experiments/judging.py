@@ -20,6 +20,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.compatibility import short
 from rookery.sim2real.task_source import TaskSource, task_source
 from rookery.tasks.registry import TASKS, find
+from rookery.tasks.trust import refuse_untrusted
 
 if TYPE_CHECKING:
     from rookery.sim2real.contract import Contract
@@ -111,6 +112,8 @@ def judging(contract: Contract | None, config: Mapping[str, Any] | None = None, 
     Raises:
         RookeryError: a task or config value that this version lacks.
     """
+    if contract is not None:
+        refuse_untrusted(contract.task_id)
     own = contract is not None and task in (None, contract.task_id)
     name = contract.task_id if contract is not None and task is None else str(task)
     entry = find(name)

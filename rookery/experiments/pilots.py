@@ -68,10 +68,12 @@ def checkpoint_policies(folder: Path) -> dict[str, Policy]:
     from rookery.experiments.training import make_algorithm
     from rookery.policies.training import checkpoint
     from rookery.sim.errors import RookeryError
+    from rookery.tasks.trust import refuse_untrusted
 
     state = checkpoint.read_state(folder)
     if not state["settings"]:
         raise RookeryError(f"{folder} was not made by `rookery train`: its policy cannot be read alone.")
+    refuse_untrusted(state["settings"].get("task"))
     settings = dataclasses.replace(RunSettings.from_values(state["settings"]), shards="1")
     algorithm = make_algorithm(settings, "none")  # with as many worlds as the training's buffers
     try:

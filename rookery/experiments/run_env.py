@@ -12,6 +12,7 @@ from rookery.making import changes_of, make
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import is_task
+from rookery.tasks.trust import refuse_untrusted
 
 if TYPE_CHECKING:
     from rookery.sim.env import Act, Env
@@ -40,12 +41,14 @@ def make_env(
         options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`.
 
     Raises:
-        RookeryError: a task or config this version lacks, or an interface that the policy was not trained for.
+        RookeryError: a task or config this version lacks, an interface that the policy was not trained for, or a task in a file
+            that is not trusted (see rookery.tasks.trust).
     """
     from rookery.sim2real.compatibility import check_compatible
 
     own = contract.task_id
     other = task is not None and task != own
+    refuse_untrusted(own)
     if as_trained and not other:
         env = make(own, num_envs, config=merge(dict(contract.task_config), changes_of(own, config or {})), **options)
         check_compatible(contract, env)

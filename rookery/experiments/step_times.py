@@ -59,7 +59,7 @@ def stage_clock(env: VecEnv) -> Iterator[StageClock]:
         (env.world, "physics", "step"),
         *((env.world, "reset", name) for name in ("reset", "forward")),
         *((env.task, "task", name) for name in task),
-        (env.task, "observation", "observe"),
+        (env, "observation", "observe_terms"),
         (env.task, "reset", "reset"),
         (env.randomization, "reset", "draw"),
         *((kind, "observation", name) for kind in (ObservationPipeline, CleanPipeline) for name in ("push", "restart")),

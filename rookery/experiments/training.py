@@ -20,7 +20,7 @@ from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.schema import META
 from rookery.policies.imitation.dagger import DAggerConfig
-from rookery.policies.nn.spec import refuse_untrusted
+from rookery.policies.stages.module import refuse_untrusted
 from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.runner import Interrupted, Runner
@@ -37,6 +37,8 @@ from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 from rookery.sim2real.task_source import task_source
 from rookery.sim2real.upgrade import upgraded
+from rookery.tasks.trust import refuse_untrusted as refuse_untrusted_task
+from rookery.tasks.trust import remember
 
 RANGES = "randomization.toml"
 """Copy of the ranges' file in the run folder, so that a resume needs nothing else."""
@@ -106,6 +108,7 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
     settings.check()
+    remember(settings.task)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
     settings = dataclasses.replace(settings, data=_absolute(settings.data), teacher=_absolute(settings.teacher))
     algorithm = make_algorithm(settings, settings.randomize)
@@ -168,6 +171,7 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
     state = checkpoint.read_state(run if complete else find_run(run))
     if not state["settings"]:
         raise RookeryError(f"{run} was not made by `rookery train`: resume it from the program that made it.")
+    refuse_untrusted_task(state["settings"].get("task"))
     settings = RunSettings.from_values(state["settings"])
     if task is not None and task != settings.task:
         raise RookeryError(

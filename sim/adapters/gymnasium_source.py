@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rookery.sim.actions import check_actions
 from rookery.sim.adapters.gymnasium_actions import ActionMap
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import own
@@ -62,7 +63,7 @@ class GymnasiumSource(Env):
         self._last = torch.zeros(self.num_envs, self.state_size)
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        obs, _ = self._env.reset(seed=self._seed if seed is None else seed)
+        obs, _ = self._env.reset(seed=self._seed if seed is None else check_seed(seed))
         self._return[:] = 0.0
         self._length[:] = 0
         return self._observation(obs), {}

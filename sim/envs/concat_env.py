@@ -24,6 +24,7 @@ from torch import Tensor
 from rookery.sim.actions import check_actions
 from rookery.sim.buffers import under
 from rookery.sim.deployment import LINK, Deployment
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
 from rookery.sim.envs.concat_terms import ConcatTerms
@@ -143,6 +144,7 @@ class ConcatEnv(Env):
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """As `Env.reset`; each part's random streams start from `part_seed(seed, name)`."""
+        seed = None if seed is None else check_seed(seed)
         with one_kernel_thread():
             obs = [e.reset(None if seed is None else part_seed(seed, n))[0] for n, e in self.parts.items()]
         self._terms.hand_on()

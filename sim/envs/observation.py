@@ -262,6 +262,21 @@ def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tenso
     return x
 
 
+def check_groups(
+    task: str,
+    groups: Mapping[str, Group],
+    num_envs: int,
+    observed: Mapping[str, dict[str, Tensor]],
+    privileged: Mapping[str, dict[str, Tensor]],
+) -> None:
+    """`check_terms` of all groups: of what is observed, of targets and of what further sets have."""
+    for g, s in groups.items():
+        shape = (num_envs, s.count)
+        check_terms(task, observed[g], s.observation, shape)
+        check_terms(task, privileged.get(g, {}), s.targets, shape, "target")
+        check_terms(task, privileged.get(g, {}), tuple(s.privileged().values()), shape, "privileged term")
+
+
 def check_terms(
     task: str, terms: dict[str, Tensor], declared: tuple[Term, ...], shape: tuple[int, int], what: str = "observation"
 ) -> None:

@@ -257,11 +257,8 @@ def _drop(at, ids, begins, x):
     for r in range(n):
         i = ids[r]
         if lost[i] > _ZERO:
-            gone = False
-            if not begins:
-                counters[i] += 1
-                gone = uniform01(keys[i], counters[i]) < lost[i]
-            if gone:
+            counters[i] += not begins
+            if not begins and uniform01(keys[i], counters[i]) < lost[i]:
                 _take(arrives, x[r], held, i * size)
             else:
                 copy(held, i * size, x[r], 0, size)
@@ -320,10 +317,9 @@ def _delay_each(at, ids, late, x):
     head = integers(at[L.PUSHED], 1)[0] % rows
     for r in range(n):
         for j in range(size):
-            if arrives[j] == 0:
-                continue
-            row = head - late[r] - own[j]
-            x[r, j] = past[((row if row >= 0 else row + rows) * worlds + ids[r]) * size + j]
+            if arrives[j] != 0:
+                row = head - late[r] - own[j]
+                x[r, j] = past[((row if row >= 0 else row + rows) * worlds + ids[r]) * size + j]
 
 
 @compiled
@@ -393,10 +389,9 @@ def assemble(at, rows, ids, address, stride):
     `address`, i * stride numbers on."""
     size = at[L.AGENTS] * at[L.FRAME]
     out = floats(address, at[L.WORLDS] * stride)
-    step = 64
-    block = np.empty((min(step, len(ids)), size), np.float32)
-    for first in range(0, len(ids), step):
-        some = ids[first : first + step]
+    block = np.empty((min(64, len(ids)), size), np.float32)
+    for first in range(0, len(ids), 64):
+        some = ids[first : first + 64]
         x = block[: len(some)]
         _gather(at, rows, some, x)
         _scale(at, x)

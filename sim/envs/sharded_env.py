@@ -26,7 +26,7 @@ from torch import Tensor
 
 from rookery.sim.actions import check_actions
 from rookery.sim.deployment import Deployment
-from rookery.sim.engines import find_engine
+from rookery.sim.engines import check_seed, find_engine
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs.shard_history import History
 from rookery.sim.envs.shard_messages import SharedStep, memory_file
@@ -221,7 +221,7 @@ class ShardedEnv(Env):
     # The loop
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        self._play(self._call("reset", seed))
+        self._play(self._call("reset", None if seed is None else check_seed(seed)))
         self._ready = True
         return {g: o.clone() for g, o in self._shared.observations.items()}, {}
 

@@ -18,19 +18,21 @@ from torch import Tensor
 from rookery.sim.actions import check_masks, check_shapes, keep_choices, not_finite
 from rookery.sim.buffers import Buffers, under
 from rookery.sim.deployment import Deployment
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
 from rookery.sim.envs import episode_kernels
 from rookery.sim.envs.clock import clock
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.disturbances import Disturbances
 from rookery.sim.envs.episodes import EpisodeLog
-from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_terms, target_values
+from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_groups, target_values
 from rookery.sim.envs.parameters import drawn_now, env_parameters
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
 from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
+from rookery.sim.sensors.sensor import Sensors
 from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
 from rookery.sim.values import to_values
@@ -58,6 +60,7 @@ class VecEnv(Buffers, Env):
     Attributes:
         task: the task.
         world: the engine.
+        sensors: what fills the terms that sensors give.
         randomization: the values drawn for each world.
     """
 
@@ -90,6 +93,7 @@ class VecEnv(Buffers, Env):
         task.max_steps = self.max_episode_steps
         task.setup()
         self.groups = task.groups()
+        self.sensors = Sensors(world, self.groups, self._randomization_rng)
         self.teams = task.teams()
         self.objectives = tuple(task.objectives)
         self.causes = tuple(task.causes)
@@ -101,6 +105,7 @@ class VecEnv(Buffers, Env):
         self.randomization = Randomization(self._parameters(), ranges or {}, *drawing)
         self._log = EpisodeLog(task, self.groups, self.num_envs)
         self.child("task", task)
+        self.child("sensors", self.sensors)
         self.child("rng", self.rng)
         self.child("noise_rng", self._noise_rng)
         self.child("randomization_rng", self._randomization_rng)
@@ -139,13 +144,8 @@ class VecEnv(Buffers, Env):
         self.world.reset()
         self.task.reset(self._all)
         self.world.forward()
-        for g, terms in self.task.observe().items():
-            check_terms(self.task_id, terms, self.groups[g].observation, (self.num_envs, self.groups[g].count))
-        privileged = self.task.observe_privileged()
-        for g, s in self.groups.items():
-            shape = (self.num_envs, s.count)
-            check_terms(self.task_id, privileged.get(g, {}), s.targets, shape, "target")
-            check_terms(self.task_id, privileged.get(g, {}), tuple(s.privileged().values()), shape, "privileged term")
+        observed, privileged = self.observe_terms(), self.task.observe_privileged()
+        check_groups(self.task_id, self.groups, self.num_envs, observed, privileged)
         if (state := self.task.state()) is not None:
             self.state_size = state.shape[1]
         check_masks(self.task_id, self.groups, self.task.action_mask() or {}, self.num_envs)
@@ -153,15 +153,15 @@ class VecEnv(Buffers, Env):
     def _parameters(self) -> dict[str, Parameter]:
         numbers = numbered(self.first, self.num_envs, self.rng.starts)
         own = env_parameters(self.world, tuple(self._pipelines.values()), tuple(self._delays.values()), numbers)
-        return self.task.parameters() | own | self.disturbances.parameters()
+        return self.task.parameters() | self.sensors.parameters() | own | self.disturbances.parameters()
 
     @one_thread_each
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         self._check_open()
         if seed is not None:
-            self._seed(seed)
+            self._seed(check_seed(seed))
         self._begin(self._all)
-        self._terms = self.task.observe()
+        self._terms = self.observe_terms()
         if self._record is not None:
             self._record("observation", self._terms)
         self._ready = True
@@ -170,6 +170,10 @@ class VecEnv(Buffers, Env):
         for g, p in self._pipelines.items():
             p.restart(self._all, self._terms[g], obs[g])
         return obs, {}
+
+    def observe_terms(self) -> dict[str, dict[str, Tensor]]:
+        """By group and term, raw values [N, A, d] now: what the task observes and what sensors give."""
+        return self.sensors.fill(self.task.observe())
 
     def _seed(self, seed: int) -> None:
         for streams in self._streams:
@@ -210,7 +214,7 @@ class VecEnv(Buffers, Env):
         if self.world.failed.numel():
             self._diverged(self.world.failed, reward, cause)
         terminated, truncated, ended = self._ends(cause)
-        self._terms = self.task.observe()
+        self._terms = self.observe_terms()
         if self._record is not None:
             self._record("reward", terms)
             self._record("observation", self._terms)
@@ -256,7 +260,7 @@ class VecEnv(Buffers, Env):
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self.randomization.curriculum.learn(info["episode"]["metrics"])
         self._begin(ids)
-        self._terms = self.task.observe()
+        self._terms = self.observe_terms()
         fresh = {g: o.clone() for g, o in obs.items()}
         for g, p in self._pipelines.items():
             p.restart(ids, self._terms[g], fresh[g])
@@ -306,10 +310,7 @@ class VecEnv(Buffers, Env):
             return
         values = self._all_terms()
         for g, clean in self._clean:
-            if ids is None:
-                clean.push(values[g])
-            else:
-                clean.restart(ids, values[g])
+            clean.push(values[g]) if ids is None else clean.restart(ids, values[g])
 
     @property
     def active(self) -> dict[str, Tensor] | None:
@@ -380,7 +381,7 @@ class VecEnv(Buffers, Env):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
         self.world.restore(under("world", state))
-        self._terms = self.task.observe()
+        self._terms = self.observe_terms()
         self._ready = True
 
     def close(self) -> None:

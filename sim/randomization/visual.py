@@ -70,11 +70,9 @@ PERIODS = (0.1, 1.0)
 class VisualRandomization(Buffers):
     """The visual parameters of a task with cameras.
 
-    A task makes one in `setup` and names it as a child, so that a resumed run sees the same pictures, and adds its
-    `parameters` to its own::
-
-        self.visual = VisualRandomization([self.wrist, self.overview], self.randomization_rng)
-        self.child("visual", self.visual)
+    An environment makes one for the cameras that its terms see by (see rookery.sim.sensors.sensor). A task with further ones
+    makes its own in `setup`, names it as a child, so that a resumed run sees the same pictures, and adds its `parameters` to
+    its own.
 
     Args:
         cameras: of one world. What they share looks the same to all of them: geoms, light, and a camera that several have

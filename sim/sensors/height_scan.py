@@ -21,6 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.sensors.cameras import Cameras
+from rookery.sim.terms import Sensor
+from rookery.sim.terms.turning import yaw_of
+from rookery.sim.world import World
 
 SCAN_X: tuple[float, ...] = tuple(round(-0.8 + 0.1 * i, 1) for i in range(17))
 SCAN_Y: tuple[float, ...] = tuple(round(-0.5 + 0.1 * i, 1) for i in range(11))
@@ -124,6 +128,33 @@ class HeightScan:
             np.float32(self.clip), out.numpy(),
         )  # fmt: skip
         return out
+
+
+def scan_sensor(name: str, scan: HeightScan, mount: str, points: str) -> Sensor:
+    """The heights [P] m that a scan sees below a body.
+
+    Args:
+        name: of the quantity.
+        scan: the grid.
+        mount: full name of the body.
+        points: where they are, for docs.
+    """
+    make = lambda world: HeightReader(world, scan, mount)  # noqa: E731
+    return Sensor(name, scan.size, "m", doc=f"limited to {scan.clip:g} m either way; {points}", make=make)
+
+
+class HeightReader:
+    """Reads `scan_sensor`."""
+
+    cameras: Cameras | None = None
+
+    def __init__(self, world: World, scan: HeightScan, mount: str) -> None:
+        self._body = world.bodies([mount])
+        self._scan = scan
+
+    def read(self) -> Tensor:
+        """[N, 1, P] m."""
+        return self._scan(self._body.pos[:, 0], yaw_of(self._body.quat[:, 0]))[:, None]
 
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})

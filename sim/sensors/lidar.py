@@ -8,11 +8,18 @@ Rays are fixed to a body and lie in its xy plane. For other shapes and for pictu
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numba import njit
+from torch import Tensor
 
 from rookery.sim.random_kernels import inlined
+from rookery.sim.sensors.cameras import Cameras
+from rookery.sim.terms import Sensor
+from rookery.sim.world import World
 
 _loop = njit(cache=True, nogil=True, error_model="numpy")
 
@@ -21,6 +28,66 @@ def ring(count: int) -> np.ndarray:
     """[count, 3] unit vectors, body axes: a level ring of rays, the first one forward, the others anticlockwise."""
     angle = 2.0 * math.pi * np.arange(count) / count
     return np.stack((np.cos(angle), np.sin(angle), np.zeros(count)), axis=1)
+
+
+class Cylinders(NamedTuple):
+    """Upright cylinders in a scene.
+
+    Args:
+        names: of their bodies.
+        radii: [P] m.
+        half: m, half the height of all of them.
+    """
+
+    names: Sequence[str]
+    radii: np.ndarray
+    half: float
+
+
+def ring_sensor(
+    count: int, most: float, mounts: Sequence[str], cylinders: Cylinders, ground: Callable[[], Tensor]
+) -> Sensor:
+    """The distances [count] m along a level ring of rays of the bodies `mounts`, one for each agent.
+
+    Args:
+        count: of rays.
+        most: m, what a ray gets that meets nothing nearer.
+        mounts: full names of bodies.
+        cylinders: what rays meet beside the ground.
+        ground: gives the ground's height [N] m.
+    """
+    doc = f"{most:g} m where there is none; rays in the body's xy plane, the first along x, the others anticlockwise"
+    make = lambda world: Lidar(world, ring(count), most, mounts, cylinders, ground)  # noqa: E731
+    return Sensor("distance to the first surface along each ray", count, "m", doc=doc, make=make)
+
+
+class Lidar:
+    """Reads `ring_sensor`."""
+
+    cameras: Cameras | None = None
+
+    def __init__(
+        self,
+        world: World,
+        rays: np.ndarray,
+        most: float,
+        mounts: Sequence[str],
+        cylinders: Cylinders,
+        ground: Callable[[], Tensor],
+    ) -> None:
+        self._bodies = world.bodies(list(mounts))
+        self._cylinders = world.bodies(list(cylinders.names))
+        self._shapes = cylinders.radii, cylinders.half
+        self._rays, self._most, self._ground = rays, most, ground
+        self._out = torch.zeros(world.num_envs, len(mounts), len(rays))
+
+    def read(self) -> Tensor:
+        """[N, A, R] m."""
+        scan(
+            self._bodies.state.numpy(), self._cylinders.state.numpy(), *self._shapes, self._ground().numpy(), self._rays,
+            self._most, self._out.numpy(),
+        )  # fmt: skip
+        return self._out
 
 
 @_loop

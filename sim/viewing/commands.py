@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rookery.sim.env import Env
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.specs import Command
+from rookery.sim.viewing.values import is_place, read
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -101,13 +102,15 @@ class CommandPanel:
 
     def _switch(self) -> None:
         """By hand, or as the task likes."""
-        self._held = {c.name: self._read(c) for c in self._commands} if self._by_hand.value else {}
+        self._held = {c.name: self._read(c) for c in self._commands} if read(self._by_hand, False) else {}
 
     def _read(self, command: Command) -> Floats:
         """What the page says."""
         if command.place:
-            return np.asarray(self._handles[command.name].position, float) - self._offset
-        return np.array([float(s.value) for c, _, s in self._sliders if c is command])
+            place = self._handles[command.name].position
+            return np.asarray(place, float) - self._offset if is_place(place) else self._value(command)
+        now = self._value(command)
+        return np.array([float(read(s, now[k])) for c, k, s in self._sliders if c is command])
 
     def _moved(self, command: Command) -> None:
         """Somebody moved a slider or handle: that one is by hand from now on."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.viewing.values import read
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -52,7 +53,7 @@ class Curves:
         self._chart: Any = None
         with self._folder:
             choice = server.gui.add_dropdown("Show", names, initial_value=names[0])
-        choice.on_update(lambda _: self.show(choice.value))
+        choice.on_update(lambda _: self.show(read(choice, names[0])))
         self.show(names[0])
 
     def show(self, name: str) -> None:

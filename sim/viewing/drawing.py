@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rookery.sim.rendering.geoms import BOX, CYLINDER, ELLIPSOID, MESH, PLANE, SHOWN, SPHERE, geom_colour, geom_mesh
 from rookery.sim.rendering.markers import marker_shape
 from rookery.sim.viewing.marks import Marks, as_bytes
+from rookery.sim.viewing.values import is_place
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -173,6 +174,9 @@ class Drawing:
 
     def _dragged(self, batch: _Batch, event: Any) -> None:
         i = int(event.instance_index or 0)
+        places = event.start_position, event.end_position
+        if not 0 <= i < len(batch.body) or not all(map(is_place, places)):
+            return
         world = batch.world[i]
         origin = self.shift + self.offsets[world]
         held = np.array(event.start_position, float) - origin

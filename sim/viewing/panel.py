@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rookery.sim.viewing.values import read
+
 if TYPE_CHECKING:
     from rookery.sim.viewing.viewer import Viewer
 
@@ -32,7 +34,7 @@ class Panel:
             self._on(gui.add_button("Step").on_click, self._step)
             self._on(gui.add_button("Reset").on_click, viewer.reset)
             self.speed = gui.add_slider("Speed", *SPEEDS, 1.0)
-            self._on(self.speed.on_update, lambda: setattr(viewer, "speed", float(self.speed.value)))
+            self._on(self.speed.on_update, lambda: setattr(viewer, "speed", float(read(self.speed, viewer.speed))))
         with gui.add_folder("View", order=2.0):
             self._add_view(gui)
         if len(pilots) > 1 or tasks:
@@ -40,7 +42,7 @@ class Panel:
                 if tasks:
                     self._add_tasks(gui, tasks)
                 choice = gui.add_dropdown("Acting", pilots, initial_value=pilots[0])
-                self._on(choice.on_update, lambda: viewer.choose_pilot(choice.value))
+                self._on(choice.on_update, lambda: viewer.choose_pilot(read(choice, pilots[0])))
         for label, action in (
             ("Pause or go on", self._toggle),
             ("One control step", self._step),
@@ -52,20 +54,20 @@ class Panel:
         viewer = self._viewer
         if viewer.env.num_envs > 1:
             world = gui.add_dropdown("World", [str(i) for i in range(viewer.env.num_envs)], initial_value="0")
-            self._on(world.on_update, lambda: viewer.choose_world(int(world.value)))
+            self._on(world.on_update, lambda: viewer.choose_world(int(read(world, "0"))))
             beside = gui.add_checkbox("Side by side", True)
 
             def choose() -> None:
-                viewer.side_by_side = beside.value
+                viewer.side_by_side = read(beside, True)
                 viewer.show_worlds()
 
             self._on(beside.on_update, choose)
         follow = gui.add_checkbox("Follow", True)
-        self._on(follow.on_update, lambda: setattr(viewer, "follow", follow.value))
+        self._on(follow.on_update, lambda: setattr(viewer, "follow", read(follow, True)))
         forces = gui.add_checkbox("Contact forces", False)
-        self._on(forces.on_update, lambda: setattr(viewer, "forces", forces.value))
+        self._on(forces.on_update, lambda: setattr(viewer, "forces", read(forces, False)))
         self.shadows = gui.add_checkbox("Shadows", False, hint="Costs pictures a second where there is no GPU.")
-        self._on(self.shadows.on_update, lambda: viewer.cast_shadows(self.shadows.value))
+        self._on(self.shadows.on_update, lambda: viewer.cast_shadows(read(self.shadows, False)))
         gui.add_markdown("Ctrl and the left mouse button drag a body.")
 
     def _add_tasks(self, gui: Any, tasks: list[str]) -> None:
@@ -73,7 +75,8 @@ class Panel:
         task = gui.add_dropdown("Task", [here, *(t for t in tasks if t != here)], initial_value=here)
 
         def choose() -> None:
-            if task.value != here and not self._viewer.choose_task(task.value):
+            chosen = read(task, here)
+            if chosen != here and not self._viewer.choose_task(chosen):
                 task.value = here
 
         self._on(task.on_update, choose)

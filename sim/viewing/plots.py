@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
+from rookery.sim.viewing.values import read
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -55,7 +56,7 @@ class Plots:
         self._folder = server.gui.add_folder("Plots", order=4.0)
         with self._folder:
             choice = server.gui.add_dropdown("Show", choices, initial_value=choices[0])
-        choice.on_update(lambda _: do(lambda: self._choose(choice.value)))
+        choice.on_update(lambda _: do(lambda: self._choose(read(choice, choices[0]))))
 
     def choose_world(self, world: int) -> None:
         """Draw another world from now on."""

@@ -18,6 +18,7 @@ from rookery.sim.viewing.look import set_page
 from rookery.sim.viewing.page import first_view
 from rookery.sim.viewing.panel import SPEEDS
 from rookery.sim.viewing.poses import stage_poses
+from rookery.sim.viewing.values import read
 
 if TYPE_CHECKING:
     from viser import ViserServer
@@ -126,7 +127,7 @@ class Timeline:
         self._lines = gui.add_markdown("", order=90.0)
         self._told: Sequence[str] = ()
         self._button.on_click(lambda _: self._jobs.put(self._toggle))
-        choice.on_update(lambda _: self._jobs.put(lambda: self.choose(choice.value)))
+        choice.on_update(lambda _: self._jobs.put(lambda: self.choose(read(choice, names[0]))))
         self.choose(names[0])
         first_view(server, env, self._model, world, over=False)
 
@@ -141,7 +142,7 @@ class Timeline:
 
         def wind(event: Any) -> None:
             if event.client is not None:  # not this program itself
-                self._jobs.put(lambda: self.wind(float(slider.value)))
+                self._jobs.put(lambda: self.wind(float(read(slider, 0.0))))
 
         slider.on_update(wind)
         self._draw()
@@ -165,7 +166,7 @@ class Timeline:
             except Empty:
                 pass
             if self.playing and self.server.get_clients():
-                self.now += passed * float(self._speed.value)
+                self.now += passed * float(read(self._speed, 1.0))
                 if self.now > self.recording.seconds:
                     self.now = 0.0
                 self._slider.value = self.now

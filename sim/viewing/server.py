@@ -1,7 +1,7 @@
 """The web server of the viewer: who may connect, and where.
 
 viser (https://viser.studio) serves its page and a WebSocket on one port. It has no notion of who may connect, so that every
-request is checked here before viser sees it: the token, where there is one; and that a WebSocket comes from the viewer's own
+request is checked here before viser sees it: the token; and that a WebSocket comes from the viewer's own
 page, since browsers let any page of the web open one to 127.0.0.1.
 """
 
@@ -39,7 +39,7 @@ class Access:
     Args:
         host: address or name to listen on.
         port: TCP.
-        token: that clients must show; "" for none, which only loopback addresses may have.
+        token: that clients must show, on loopback addresses too: everybody who has an account here can open those.
     """
 
     host: str
@@ -51,7 +51,7 @@ class Access:
         """The page's address, with the token."""
         host = socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host
         host = f"[{host}]" if ":" in host else host
-        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        return f"http://{host}:{self.port}/?token={self.token}"
 
     @property
     def cookie(self) -> str:
@@ -65,12 +65,9 @@ class Access:
             path: with the query.
             headers: of the request.
         """
-        host = headers.get("Host", "")
         origin = headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and urlsplit(origin).netloc != headers.get("Host", ""):
             return "This page is not the viewer's own: open the address that rookery printed.\n"
-        if not self.token:  # a name that an attacker's name server points to 127.0.0.1 is no loopback name
-            return "" if is_loopback(_name(host)) else "Open the viewer by the address that rookery printed.\n"
         given = [*parse_qs(urlsplit(path).query).get("token", []), self._cookie(headers)]
         if any(hmac.compare_digest(value.encode(), self.token.encode()) for value in given):
             return ""
@@ -92,16 +89,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _name(host: str) -> str:
-    """The host of a Host header, without the port."""
-    return urlsplit(f"//{host}").hostname or ""
-
-
 def open_server(host: str = LOOPBACK, port: int = PORT) -> tuple[ViserServer, Access]:
     """Start the web server, in a thread of its own.
 
     Args:
-        host: address to listen on; beyond loopback clients must show a token.
+        host: address to listen on.
         port: TCP; 0 for any that is free.
 
     Raises:
@@ -112,7 +104,7 @@ def open_server(host: str = LOOPBACK, port: int = PORT) -> tuple[ViserServer, Ac
 
     check_free(host, port)
     _wake_from_threads()
-    token = "" if is_loopback(host) else secrets.token_urlsafe(16)
+    token = secrets.token_urlsafe(16)
     waiting = Access(host, port, token)
     with _guarded(lambda: waiting) as checks, contextlib.redirect_stdout(io.StringIO()):  # viser prints addresses
         server = viser.ViserServer(host=host, port=port, verbose=False)
@@ -186,7 +178,7 @@ def _guarded(access: Any) -> Iterator[list[bool]]:
             if refusal:
                 return connection.respond(403, refusal)
             response = process_request(connection, request) if process_request else None
-            if response is not None and allowed.token:
+            if response is not None:
                 flags = "Path=/; HttpOnly; SameSite=Strict"
                 response.headers["Set-Cookie"] = f"{allowed.cookie}={allowed.token}; {flags}"
             return response

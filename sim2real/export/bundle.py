@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import flush, make_folder
-from rookery.sim2real.compatibility import with_networks
+from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.golden import write_golden
@@ -55,7 +55,7 @@ def export_bundle(
 
     Args:
         policies: by group, `rookery.policies.policy.Policy`.
-        contract: their contract; networks that are still null are filled in from the policies.
+        contract: their contract; stages that are still null are filled in from the policies.
         folder: where to; new, empty, or an older bundle.
         prefix: beginning of the C names; with several groups the group's name follows it.
 
@@ -66,7 +66,7 @@ def export_bundle(
         RookeryError: when policies and contract disagree, the policy has numbers that are not finite, the folder holds
             other files, or the disk refuses.
     """
-    contract = with_networks(contract, policies)
+    contract = with_stages(contract, policies)
     with _new_folder(Path(folder)) as inside:
         contract.write(inside / "contract.json")
         for group, files in bundle_files(contract).items():

@@ -11,30 +11,30 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.policies.stages.c_text import LIMIT, literal, table
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.contract import Contract, ContractGroup, Delay
-from rookery.sim2real.export import encoder
-from rookery.sim2real.export.stages import Stages
+from rookery.sim2real.export.functions import Functions
 from rookery.sim2real.schema import CONVENTIONS
 
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+
 Array = NDArray[np.float32]
-LIMIT = float(np.finfo(np.float32).max)  # stands for "no clip"
 
 
-def policy_arrays(policy: Any) -> dict[str, Array]:
-    """Weights of a policy as float32 arrays by name: mean, std [O], layers.N.weight [out, in], layers.N.bias [out]; with a
-    state estimator also target_mean, target_std [M], estimator.N.weight, estimator.N.bias; with a memory cell.weight_ih
-    [3H, in], cell.weight_hh [3H, H], cell.bias_ih and cell.bias_hh [3H]; with an encoder encoder.convolutions.K.N.weight
-    [out, in, k, k] and encoder.convolutions.K.N.bias [out] of the pictures K.
+def policy_arrays(policy: Policy) -> dict[str, Array]:
+    """Weights of a policy as float32 arrays by the names of `StageChain.weights`, such as "normalize.mean" and
+    "perceptron.weight_0".
 
     Raises:
-        RookeryError: when a number is not finite or a normaliser's std is not positive.
+        RookeryError: when a number is not finite or a normalizer's std is not positive.
     """
     if fault := policy.fault():
         raise RookeryError(f"the policy holds {fault}: export an earlier checkpoint or another run.")
@@ -45,7 +45,7 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
     """The texts of the C file and of its header.
 
     Args:
-        contract: a valid contract with networks.
+        contract: a valid contract with stages.
         group: agent group.
         arrays: from `policy_arrays`.
         prefix: C identifier; the functions are ``<prefix>_policy``, ``<prefix>_observe`` and ``<prefix>_command``, with a
@@ -54,7 +54,7 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
         header: file name of the header.
 
     Raises:
-        RookeryError: when the prefix is not a C identifier.
+        RookeryError: when the prefix is not a C identifier, or a stage has no C.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,40}", prefix):
         raise RookeryError(f"{prefix!r} cannot begin C names: use letters, digits and underscores, a letter first.")
@@ -65,53 +65,52 @@ def _header(contract: Contract, group: str, prefix: str) -> str:
     declared = contract.groups[group]
     spec = declared.spec
     upper = prefix.upper()
-    network = declared.trained
-    stages = Stages(declared)
+    functions = Functions(declared, prefix)
     guard = f"{upper}_POLICY_H"
     world, body, quaternion = (_c(CONVENTIONS[n]) for n in ("world_frame", "body_frame", "quaternion"))
     return f"""/*
  * {_c(contract.task_id)}, agent group {_c(group)}: a policy exported by Rookery {_c(contract.rookery_version)}.
  *
- * {stages.shape}, {network.activation}; observation normaliser and final {network.squash} included.
- * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {stages.stack} bytes.
+ * Stages: {_c(functions.chain.words)}.
+ * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {functions.stack} bytes.
  *
  * Call it every {contract.control_dt:g} s. Delays in training: observation {_delay(contract.latency.observation)},
  * action {_delay(contract.latency.action)}.
  * World: {world}. Body: {body}. Quaternions: {quaternion}.
  * A NaN in the observation gives NaN actions: test for it before you use them.
  *
-{_observe_lines(stages, prefix)}
-{_policy_lines(stages, prefix)}
+{_observe_lines(functions, prefix)}
+{_policy_lines(functions, prefix)}
  *     {prefix}_command(action, command); actions -> physical commands in the units below
  *
- * {_observation_title(stages)}[i] = clip(raw[i] * scale, -clip, clip):
+ * {_observation_title(functions)}[i] = clip(raw[i] * scale, -clip, clip):
 {_observation_table(spec.observation)}
-{_target_lines(spec, stages)} *
+{_target_lines(spec, functions)} *
  * Action, kind "{_c(spec.action.kind)}", -1 stands for low and +1 for high:
 {_action_table(spec.action)}{_actuator_line(declared)}
  */
 #ifndef {guard}
 #define {guard}
 
-#define {upper}_POLICY_OBSERVATIONS {network.observation_size}
-#define {upper}_POLICY_ACTIONS {network.action_size}
-{_more_sizes(stages, upper)}#define {upper}_POLICY_CONTROL_DT {literal(contract.control_dt)} /* s */
+#define {upper}_POLICY_OBSERVATIONS {functions.inputs}
+#define {upper}_POLICY_ACTIONS {functions.outputs}
+{_more_sizes(functions, upper)}#define {upper}_POLICY_CONTROL_DT {literal(contract.control_dt)} /* s */
 /* SHA-256 of the contract these files were exported with. */
 #define {upper}_POLICY_CONTRACT "{contract.fingerprint}"
 
 #ifdef __cplusplus
 extern "C" {{
 #endif
-{_memory_type(stages, prefix, upper)}
+{_memory_type(functions, prefix, upper)}
 /* The network. */
-void {prefix}_policy(const float obs[{stages.inputs}], {stages.parameter(prefix)}float action[{stages.outputs}]);
+void {prefix}_policy(const float obs[{functions.inputs}], {functions.parameter}float action[{functions.outputs}]);
 
 /* Raw measurements, in the units and frames above, to the network's input. Both may be the same array. */
-void {prefix}_observe(const float raw[{stages.frame}], float {_frame(stages)}[{stages.frame}]);
+void {prefix}_observe(const float raw[{functions.frame}], float {_frame(functions)}[{functions.frame}]);
 
 /* Actions in [-1, 1] to physical commands. action and command may be the same array. */
-void {prefix}_command(const float action[{network.action_size}], float command[{network.action_size}]);
-{stages.declarations(prefix)}
+void {prefix}_command(const float action[{functions.outputs}], float command[{functions.outputs}]);
+{functions.declarations()}
 #ifdef __cplusplus
 }}
 #endif
@@ -128,21 +127,21 @@ def _delay(delay: Delay) -> str:
     return f"{delay.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
 
 
-def _frame(stages: Stages) -> str:
+def _frame(functions: Functions) -> str:
     """What `observe` writes: the observation, or one frame of it."""
-    return "frame" if stages.history > 1 else "obs"
+    return "frame" if functions.history > 1 else "obs"
 
 
-def _observe_lines(stages: Stages, prefix: str) -> str:
-    call = f"{prefix}_observe(raw, {_frame(stages)});"
+def _observe_lines(functions: Functions, prefix: str) -> str:
+    call = f"{prefix}_observe(raw, {_frame(functions)});"
     text = f" *     {call.ljust(len(prefix) + 27)} raw measurements in the units below -> the network's input"
-    if stages.history > 1:
-        text += f"\n *     {prefix}_remember(frame, obs);     the latest {stages.history} frames, oldest first"
+    if functions.history > 1:
+        text += f"\n *     {prefix}_remember(frame, obs);     the latest {functions.history} frames, oldest first"
     return text
 
 
-def _policy_lines(stages: Stages, prefix: str) -> str:
-    if not stages.memory:
+def _policy_lines(functions: Functions, prefix: str) -> str:
+    if not functions.memory:
         return f" *     {prefix}_policy(obs, action);      the network; actions in [-1, 1]"
     return (
         f" *     {prefix}_reset(&memory);           once at an episode's start; one memory for each robot\n"
@@ -150,8 +149,8 @@ def _policy_lines(stages: Stages, prefix: str) -> str:
     )
 
 
-def _memory_type(stages: Stages, prefix: str, upper: str) -> str:
-    if not stages.memory:
+def _memory_type(functions: Functions, prefix: str, upper: str) -> str:
+    if not functions.memory:
         return ""
     return f"""
 /* What the policy remembers from step to step. */
@@ -161,12 +160,16 @@ typedef struct {{
 """
 
 
-def _observation_title(stages: Stages) -> str:
-    return "Observation, obs" if stages.history == 1 else f"One of the {stages.history} frames of an observation, frame"
+def _observation_title(functions: Functions) -> str:
+    return (
+        "Observation, obs"
+        if functions.history == 1
+        else f"One of the {functions.history} frames of an observation, frame"
+    )
 
 
-def _target_lines(spec: Group, stages: Stages) -> str:
-    if not stages.targets:
+def _target_lines(spec: Group, functions: Functions) -> str:
+    if not functions.targets:
         return ""
     table = _observation_table(spec.targets)
     return (
@@ -174,10 +177,10 @@ def _target_lines(spec: Group, stages: Stages) -> str:
     )
 
 
-def _more_sizes(stages: Stages, upper: str) -> str:
-    frame = f"#define {upper}_POLICY_FRAME {stages.frame}\n" if stages.history > 1 else ""
-    memory = f"#define {upper}_POLICY_MEMORY {stages.memory}\n" if stages.memory else ""
-    return frame + memory + (f"#define {upper}_POLICY_TARGETS {stages.targets}\n" if stages.targets else "")
+def _more_sizes(functions: Functions, upper: str) -> str:
+    frame = f"#define {upper}_POLICY_FRAME {functions.frame}\n" if functions.history > 1 else ""
+    memory = f"#define {upper}_POLICY_MEMORY {functions.memory}\n" if functions.memory else ""
+    return frame + memory + (f"#define {upper}_POLICY_TARGETS {functions.targets}\n" if functions.targets else "")
 
 
 def _observation_table(terms: Sequence[Term]) -> str:
@@ -212,39 +215,31 @@ def _actuator_line(group: ContractGroup) -> str:
 
 
 def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header: str) -> str:
-    network = group.trained
     terms = group.spec.observation
     action = group.spec.action
-    stages = Stages(group)
+    functions = Functions(group, prefix)
     sizes = [t.size for t in terms]
     scale = np.repeat([t.effective_scale for t in terms], sizes)
     clip = np.repeat([min(t.clip, LIMIT) for t in terms], sizes)
     half = [(high - low) / 2.0 for low, high in zip(action.low, action.high, strict=True)]
-    tables = [("mean", arrays["mean"]), ("std_dev", arrays["std"]), ("term_scale", scale), ("term_clip", clip)]
+    tables = [("term_scale", scale), ("term_clip", clip)]
     tables += [("action_low", np.asarray(action.low)), ("action_half", np.asarray(half))]
-    tables += [(name, arrays[name]) for name in ("target_mean", "target_std") if name in arrays]
-    gru = [f"{kind}_{which}" for kind in ("weight", "bias") for which in ("ih", "hh")] if stages.memory else []
-    tables += [(f"gru_{name}", arrays[f"cell.{name}"]) for name in gru]
-    tables += encoder.tables(network.encoder, arrays) if network.encoder is not None else []
-    for stage, c_name in (("layers", ""), ("estimator", "estimator_")):
-        for i in range(sum(name.startswith(stage) for name in arrays) // 2):
-            tables += [(f"{c_name}{kind}_{i}", arrays[f"{stage}.{i}.{kind}"]) for kind in ("weight", "bias")]
     return "\n".join(
         [
             f'/* Written by Rookery; {header} documents it. */\n#include <math.h>\n\n#include "{header}"\n',
-            *(_const(name, values) for name, values in tables),
-            _HELPERS,
-            _ACTIVATION[network.activation] if network.hidden or network.estimator or network.encoder else "",
-            stages.functions(prefix, literal(network.obs_clip)),
-            _scaling_functions(stages, prefix),
+            *(table(name, values) for name, values in tables),
+            *functions.tables(arrays),
+            *functions.helpers(),
+            functions.functions(),
+            _scaling_functions(functions, prefix),
         ]
     )
 
 
-def _scaling_functions(stages: Stages, prefix: str) -> str:
-    inputs = stages.frame
-    outputs = stages.outputs
-    obs = _frame(stages)
+def _scaling_functions(functions: Functions, prefix: str) -> str:
+    inputs = functions.frame
+    outputs = functions.outputs
+    obs = _frame(functions)
     return f"""
 void {prefix}_observe(const float raw[{inputs}], float {obs}[{inputs}])
 {{
@@ -264,87 +259,6 @@ void {prefix}_command(const float action[{outputs}], float command[{outputs}])
     }}
 }}
 """
-
-
-# Comparisons are written so that a NaN passes through, as it does in torch.
-_HELPERS = """
-static float clamp(float x, float limit)
-{
-    float y = x;
-
-    if (x > limit) {
-        y = limit;
-    } else if (x < -limit) {
-        y = -limit;
-    } else {
-        /* within the limits, or NaN */
-    }
-    return y;
-}
-
-/* y = weight * x + bias, weight stored row by row. Four sums: shorter rounding chains, and work for the pipeline. */
-static void dense(const float weight[], const float bias[], const float x[], float y[], int inputs, int outputs)
-{
-    int i;
-    int o;
-
-    for (o = 0; o < outputs; o++) {
-        const float *row = &weight[o * inputs];
-        float s0 = 0.0f;
-        float s1 = 0.0f;
-        float s2 = 0.0f;
-        float s3 = 0.0f;
-
-        for (i = 0; (i + 3) < inputs; i += 4) {
-            s0 += row[i] * x[i];
-            s1 += row[i + 1] * x[i + 1];
-            s2 += row[i + 2] * x[i + 2];
-            s3 += row[i + 3] * x[i + 3];
-        }
-        for (; i < inputs; i++) {
-            s0 += row[i] * x[i];
-        }
-        y[o] = ((s0 + s1) + (s2 + s3)) + bias[o];
-    }
-}
-"""
-
-
-def _loop(body: str) -> str:
-    return f"""static void activate(float x[], int n)
-{{
-    int i;
-
-    for (i = 0; i < n; i++) {{
-        {body}
-    }}
-}}
-"""
-
-
-_ACTIVATION = {
-    "tanh": _loop("x[i] = tanhf(x[i]);"),
-    "elu": _loop("x[i] = (x[i] > 0.0f) ? x[i] : expm1f(x[i]);"),
-    "relu": _loop("x[i] = (x[i] < 0.0f) ? 0.0f : x[i];"),
-}
-
-
-def _const(name: str, values: Any) -> str:
-    words = [literal(float(v)) for v in np.asarray(values).ravel()]
-    lines = [", ".join(words[i : i + 8]) for i in range(0, len(words), 8)]
-    return f"static const float {name}[{len(words)}] = {{\n    " + ",\n    ".join(lines) + "\n};"
-
-
-def literal(value: float) -> str:
-    """A C float literal that gives the same float32 back.
-
-    Raises:
-        RookeryError: when the value does not fit into a float32.
-    """
-    if not abs(value) <= LIMIT:
-        raise RookeryError(f"{value:g} does not fit into a 32-bit float: correct that limit or scale in the task.")
-    word = f"{np.float32(value):.9g}"
-    return word + ("f" if "." in word or "e" in word else ".0f")
 
 
 def _c(words: object) -> str:

@@ -110,14 +110,14 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
     """
     try:
         stored = read_npz(path, GOLDEN_BYTES)
-        start = stored["start"] if contract.groups[group].memory_size else None
+        start = stored["start"] if contract.groups[group].trained.state_size else None
         golden = Golden(stored["observations"], stored["actions"], start=start)
         mark = str(stored["fingerprint"])
     except (OSError, ValueError, KeyError) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
-    network = contract.groups[group].trained
+    chain = contract.groups[group].trained
     n = len(golden.observations) if golden.observations.ndim else 0
-    wanted = ((n, network.observation_size), (n, network.action_size))
+    wanted = ((n, chain.inputs), (n, chain.outputs))
     if (golden.observations.shape, golden.actions.shape) != wanted:
         given = f"{golden.observations.shape} and {golden.actions.shape}"
         raise RookeryError(
@@ -202,10 +202,10 @@ def open_onnx(path: Path, contract: Contract, group: str) -> onnx.ModelProto:
         raise RookeryError(
             f"contract line {line:.200} is {short(ours)} in contract.json and {short(theirs)} in {path}: {AGAIN}."
         )
-    network = contract.groups[group].trained
-    memory = [1, network.memory_size]
-    wanted = [(INPUT, [1, network.observation_size]), *[(STATE, memory)] * (memory[1] is not None)]
-    wanted += [(OUTPUT, [1, network.action_size]), *[(STATE_OUTPUT, memory)] * (memory[1] is not None)]
+    chain = contract.groups[group].trained
+    memory = [1, chain.state_size]
+    wanted = [(INPUT, [1, chain.inputs]), *[(STATE, memory)] * (chain.state_size > 0)]
+    wanted += [(OUTPUT, [1, chain.outputs]), *[(STATE_OUTPUT, memory)] * (chain.state_size > 0)]
     defaults = {tensor.name for tensor in model.graph.initializer}
     ends = [*(i for i in model.graph.input if i.name not in defaults), *model.graph.output]
     given = [(t.name, [d.dim_value for d in t.type.tensor_type.shape.dim]) for t in ends]
@@ -240,11 +240,10 @@ def check_header(path: Path, contract: Contract, group: str) -> Header:
         RookeryError: when they do not.
     """
     header = read_header(path)
-    network = contract.groups[group].trained
+    chain = contract.groups[group].trained
     given = (header.observations, header.actions, header.frame, header.targets, header.memory)
     frame = contract.groups[group].spec.frame_size
-    memory = contract.groups[group].memory_size
-    wanted = (network.observation_size, network.action_size, frame, network.targets or 0, memory)
+    wanted = (chain.inputs, chain.outputs, frame, chain.targets, chain.state_size)
     if given != wanted:
         raise RookeryError(
             f"{path} is for {given} observations, actions, components of a frame, targets and numbers of memory, and the "

@@ -1,4 +1,4 @@
-"""One ONNX file per policy: float32, batch 1, with normaliser, weights and squash; the contract is in its metadata.
+"""One ONNX file per policy: float32, batch 1, with all stages and weights; the contract is in its metadata.
 
 A policy with a state estimator has a second, optional input, "known_targets" [1, M]. Its default is NaN for every target:
 all are predicted. A number replaces the prediction.
@@ -45,7 +45,7 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
     plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
     inputs = {INPUT: torch.zeros(1, plain.observation_size)}
     outputs = [OUTPUT]
-    if plain.memory_size:
+    if plain.state_size:
         plain = _stepping(plain)
         inputs[STATE] = plain.initial_state(1)
         outputs.append(STATE_OUTPUT)
@@ -89,7 +89,7 @@ def _stepping(policy: Policy) -> Policy:
         def forward(self, obs, state, known_targets=None):  # type: ignore[no-untyped-def, override]
             return self.step(obs, state, known_targets)
 
-    made = Stepping(**policy.network())  # type: ignore[arg-type]
+    made = Stepping(policy.chain.links)
     made.load_state_dict(policy.state_dict())
     return made.eval()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,35 +11,14 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_bytes
-from rookery.sim2real.contract import Contract, NetworkSpec
-from rookery.sim2real.export import encoder
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source
 from rookery.sim2real.export.native import Header
 
 Array = NDArray[np.float32]
+MOST_NUMBERS = 1 << 26
+"""Of all weights: what a contract asks for is allocated."""
 GENERATED = "it is not what Rookery generates from its contract.json and policy.onnx"
-
-
-def weight_shapes(network: NetworkSpec) -> dict[str, tuple[int, ...]]:
-    """Shapes of the weights of a policy by name, as `rookery.sim2real.export.c.policy_arrays` gives them."""
-    inputs = (network.actor_inputs or network.observation_size) + (network.targets or 0)
-    convolutions = {} if network.encoder is None else encoder.shapes(network.encoder, inputs)
-    inputs = inputs if network.encoder is None else network.encoder.outputs(inputs)
-    size = network.memory_size or 0
-    chains = {"layers": (size or inputs, *network.hidden, network.action_size)}
-    shapes: dict[str, tuple[int, ...]] = {"mean": (network.observation_size,), "std": (network.observation_size,)}
-    shapes |= convolutions
-    if network.targets:
-        chains["estimator"] = (network.observation_size, *(network.estimator or ()), network.targets)
-        shapes |= {"target_mean": (network.targets,), "target_std": (network.targets,)}
-    if size:
-        shapes |= {"cell.weight_ih": (3 * size, inputs), "cell.weight_hh": (3 * size, size)}
-        shapes |= {"cell.bias_ih": (3 * size,), "cell.bias_hh": (3 * size,)}
-    for name, sizes in chains.items():
-        for i in range(len(sizes) - 1):
-            shapes[f"{name}.{i}.weight"] = (sizes[i + 1], sizes[i])
-            shapes[f"{name}.{i}.bias"] = (sizes[i + 1],)
-    return shapes
 
 
 def write_source(
@@ -78,9 +58,11 @@ def _generated(
     files: Mapping[str, str], contract: Contract, group: str, header: Header, weights: Mapping[str, Array]
 ) -> dict[str, bytes]:
     """C and header by file name; nothing where contract and weights give none."""
-    shapes = weight_shapes(contract.groups[group].trained)
+    shapes = {name: weight.shape for name, weight in contract.groups[group].trained.weights().items()}
+    if sum(math.prod(shape) for shape in shapes.values()) > MOST_NUMBERS:
+        return {}
     # the ONNX exporter leaves biases out that are zero
-    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if name.endswith(".bias")}
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if ".bias" in name}
     arrays = {name: x for name, x in {**zeros, **weights}.items() if name in shapes}
     if any(name not in arrays or arrays[name].shape != shape for name, shape in shapes.items()):
         return {}

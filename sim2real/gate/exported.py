@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.env import Act, Env
-from rookery.sim2real.compatibility import with_networks
+from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.native import NativePolicy, compile_library, read_header
@@ -27,9 +27,7 @@ def without_c(policies: Mapping[str, Policy]) -> str:
     """Why the gate has no C of these policies to run; "" where it has."""
     if any(p.targets for p in policies.values()):
         return "a policy with a state estimator is checked by `rookery export --check`"
-    if modules := [p.module for p in policies.values() if p.module]:
-        return f"the network is the module {modules[0]}, which is exported as ONNX alone"
-    return ""
+    return next((p.chain.c_refused for p in policies.values() if p.chain.c_refused), "")
 
 
 def compile_policies(policies: Mapping[str, Policy], contract: Contract, folder: Path) -> dict[str, NativePolicy]:
@@ -38,7 +36,7 @@ def compile_policies(policies: Mapping[str, Policy], contract: Contract, folder:
     Raises:
         RookeryError: the policy cannot be exported, or there is no compiler.
     """
-    contract = with_networks(contract, policies)
+    contract = with_stages(contract, policies)
     out = {}
     for group, policy in policies.items():
         code, header = c_source(contract, group, policy_arrays(policy), "gate", f"{group}.h")

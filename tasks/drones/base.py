@@ -25,12 +25,13 @@ from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.quantities import ANGULAR_VELOCITY, LAST_ACTION, VELOCITY, WORLD_Z, body, last_action
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
+from rookery.sim.sensors.cameras import KINDS
+from rookery.sim.sensors.pictures import Marks, PictureConfig, check_pictures, picture_terms
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.air import AirConfig, air
 from rookery.tasks.drones.body_frame import BodyFrame
-from rookery.tasks.drones.vision import Vision, VisionConfig, image_terms
 from rookery.tasks.outdated import OutdatedWorlds
 
 MOST_DRONES = 200  # in a world: its scene compiles in 20 s, and one of twice as many in minutes
@@ -43,7 +44,7 @@ _NOBODY = np.zeros((0, 0), bool)
 
 
 @dataclass(frozen=True)
-class DroneConfig(VisionConfig, AirConfig):
+class DroneConfig(PictureConfig, AirConfig):
     """Values that every drone task has."""
 
     drone: str = "crazyflie21"  # one of robots.drones.table.DRONES
@@ -93,7 +94,7 @@ class DroneTask(Task):
         if not 1 <= self.cfg.num_drones <= MOST_DRONES:
             raise RookeryError(f"num_drones must be from 1 to {MOST_DRONES}, got {self.cfg.num_drones}.")
         air(self.cfg)
-        image_terms(self.cfg)  # so that a wrong kind of picture is refused before any world is made
+        check_pictures(self.cfg, ("state", *KINDS))
 
     def scene(self) -> Scene:
         cfg = self.cfg
@@ -137,9 +138,6 @@ class DroneTask(Task):
         self.drones = Drones(self.world, self.names, self.drone, cfg.action, cfg.integrated_yaw)
         self.drones.physics_steps = self.physics_steps
         self.child("drones", self.drones)
-        self.vision = Vision(self.world, self.names, cfg, self.randomization_rng)
-        if self.vision.visual is not None:
-            self.child("visual", self.vision.visual)
         self.buffer("target", n, a, 3)
         self._ground = self.buffer("ground_height", n).numpy()
         self.buffer("last_action", n, a, 4)
@@ -172,7 +170,7 @@ class DroneTask(Task):
         return tuple(f"{name}/base" for name in self.drones.names)
 
     def parameters(self) -> dict[str, Parameter]:
-        out = self.drones.parameters() | self.vision.parameters()
+        out = self.drones.parameters()
         if self.cfg.obs == "state":  # pictures show the scene's own ground
             out["ground_height"] = Parameter(
                 "height of the ground over where the task takes it to be", "m", 0.0, -0.3, 0.3, self._move_ground, (),
@@ -240,6 +238,20 @@ class DroneTask(Task):
                 "target": self.target, LAST_ACTION: self.last_action,
             }
         }  # fmt: skip
+
+    @property
+    def sees(self) -> bool:
+        """True where drones observe pictures."""
+        return self.cfg.obs != "state"
+
+    def pictures(self) -> tuple[Term, ...]:
+        """The pictures of the drones' onboard cameras, declared; none with ``obs="state"``. They take the place of terms that a
+        task then leaves out; what a drone feels without looking stays: up, velocities, last action."""
+        return picture_terms(self.cfg, [(f"{name}/onboard",) for name in self.names], "onboard camera", self.marks)
+
+    def marks(self) -> Marks | None:
+        """Balls that pictures show beside the scene; None for none."""
+        return None
 
     def observe_body(self, points: Mapping[str, Tensor] = MappingProxyType({}), **world: Tensor) -> dict[str, Tensor]:
         """The values of `body_terms`, and more in the body frame: points [N, A, 3 k] m, world, seen from the drone, and

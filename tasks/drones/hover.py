@@ -9,11 +9,11 @@ from typing import ClassVar
 from torch import Tensor
 
 from rookery.sim.quantities import POSITION, body, place
+from rookery.sim.sensors.pictures import Marks, beacon
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
-from rookery.tasks.drones.vision import BEACON_RADIUS, beacon, image_terms
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ class Hover(Pursuit):
     def groups(self) -> dict[str, Group]:
         error = body(place("target") - POSITION)
         own = Term("position_error", error, noise=0.005, bias=0.005, estimated="position")
-        seen = () if self.cfg.obs != "state" else (own,)  # with a camera, its images show where the target is
-        return {"drone": Group(self.cfg.num_drones, (*seen, *self.body_terms(), *image_terms(self.cfg)), self.action)}
+        seen = () if self.sees else (own,)  # with a camera, its images show where the target is
+        return {"drone": Group(self.cfg.num_drones, (*seen, *self.body_terms(), *self.pictures()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
         box = self.cfg.target_box_m
@@ -64,10 +64,10 @@ class Hover(Pursuit):
         self.place(ids)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        if self.vision.on:
-            seen = self.vision.observe(beacon(self.target), BEACON_RADIUS)
-            return {"drone": {**self.observe_body(), **seen}}
-        return {"drone": self.observe_body({"position_error": self.target})}
+        return {"drone": self.observe_body() if self.sees else self.observe_body({"position_error": self.target})}
+
+    def marks(self) -> Marks:
+        return beacon(self.target)
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": {**self.closeness(), "speed": self.speeds()}}

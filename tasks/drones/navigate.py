@@ -16,12 +16,12 @@ from torch import Tensor
 from rookery.assets.obstacles import FLOOR_GAP, pillar
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.aeronautics import Aeronautics
-from rookery.sim.quantities import POSITION, body, own, place
+from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.scene import Scene
 from rookery.sim.sensors import lidar
+from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones.base import CAMERA_HEADING, TOUCHING_M, DroneConfig, DroneTask
-from rookery.tasks.drones.vision import image_terms
 
 ACROSS = 3  # pillars in each row
 LEAST_GAP_M = 0.4  # between neighbours of a row, with this drone's diameter on top
@@ -159,21 +159,18 @@ class Navigate(DroneTask):
         self.contact = self.world.contact_sensor("drone_0/collision", self._obstacles)
         for name in ("clearance", "least_clearance", "distance", "progress", "there_at"):
             self.buffer(name, n)
-        self._rays = lidar.ring(self.cfg.rays)
         self._radii = self.radii
         self._half = 0.5 * self.cfg.pillar_height_m
         self._ceiling = self.cfg.pillar_height_m - self.drone.body_height  # m
-        self._scan = torch.zeros(n, 1, self.cfg.rays)
         self._clear = torch.zeros(n, 1)
 
     def groups(self) -> dict[str, Group]:
-        offset = body(place("goal") - POSITION)
+        c, offset = self.cfg, body(place("goal") - POSITION)
         goal = Term("goal_offset", offset, scale=0.3, noise=0.01, bias=0.01, estimated="position")
-        rays = own("distance to the first surface along each ray", self.cfg.rays, "m", doc=(
-            f"{self.cfg.lidar_range_m:g} m where there is none; rays in the body's xy plane, the first along x, the others "
-            "anticlockwise"))  # fmt: skip
-        ring = Term("lidar", rays, scale=1.0 / self.cfg.lidar_range_m, noise=LIDAR_NOISE)
-        seen = (ring,) if self.cfg.obs == "state" else image_terms(self.cfg)
+        pillars = lidar.Cylinders([f"{name}/base" for name in self.pillar_names], self.radii, 0.5 * c.pillar_height_m)
+        rays = lidar.ring_sensor(c.rays, c.lidar_range_m, ["drone_0/base"], pillars, lambda: self.ground_height)
+        ring = Term("lidar", rays, scale=1.0 / c.lidar_range_m, noise=LIDAR_NOISE)
+        seen = self.pictures() if self.sees else (ring,)
         return {"drone": Group(1, (goal, *seen, *self.body_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -225,17 +222,13 @@ class Navigate(DroneTask):
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_body({"goal_offset": self.target})
-        if self.vision.on:
-            return {"drone": {**seen, **self.vision.observe(self.target)}}
-        lidar.scan(
-            self.drones.bodies.state.numpy(), self.pillars.state.numpy(), self._radii, self._half, self._ground, self._rays,
-            self.cfg.lidar_range_m, self._scan.numpy(),
-        )  # fmt: skip
-        return {"drone": {**seen, "lidar": self._scan}}
+        return {"drone": seen}
+
+    def marks(self) -> Marks:
+        return Marks(self.target)
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
-        out = super().measured()["drone"] | {"goal": self.target}
-        return {"drone": out if self.vision.on else out | {"distance to the first surface along each ray": self._scan}}
+        return {"drone": super().measured()["drone"] | {"goal": self.target}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         distance = self.distance[:, None]

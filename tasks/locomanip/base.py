@@ -31,12 +31,11 @@ from rookery.sim.quantities import (
     joint_angles,
     joint_velocities,
     last_action,
-    own,
 )
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
-from rookery.sim.sensors.height_scan import Ground, HeightScan
+from rookery.sim.sensors.height_scan import Ground, HeightScan, scan_sensor
 from rookery.sim.specs import ActionSpec, Command, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.sim.terms import Above, Clock, Constant, Largest, Quantity, Scaled, Sines, Where
@@ -420,8 +419,8 @@ class LeggedTask(Task):
         )  # fmt: skip
         if self.terrain is None:
             return terms
-        ground = own(SCAN, self.scan.size, "m", doc=f"limited to {self.scan.clip:g} m either way; heading axes, x {ACTOR_X} m "
-                     f"slowly, y {ACTOR_Y} m fast")  # fmt: skip
+        points = f"heading axes, x {ACTOR_X} m slowly, y {ACTOR_Y} m fast"
+        ground = scan_sensor(SCAN, self.scan, self.robot.base.names[0], points)
         rest = Constant((self.model.stand_height,), "m")
         return (*terms, Term("heights", ground + rest, scale=3.0, clip=1.0, estimated="terrain, height"))
 
@@ -476,8 +475,6 @@ class LeggedTask(Task):
             "angular_velocity": r.base.ang_vel[:, 0], "up": r.up, "command": self.command, "gait": gait,
             "joint_position": r.measured - r.home, "joint_velocity": r.vel, "last_action": self.last_action,
         }  # fmt: skip
-        if self.terrain is not None:
-            values["heights"] = self.scan(r.base.pos[:, 0], r.yaw) + self.model.stand_height
         return {k: v[:, None] for k, v in values.items()}
 
     def privileged(self) -> Tensor:

@@ -174,8 +174,8 @@ class ArmTask(Task):
         """What an agent observes beside its own arm."""
 
     @abc.abstractmethod
-    def observation(self, group: str) -> dict[str, Tensor]:
-        """The values [N, d] of `observation_terms`."""
+    def quantities(self, group: str) -> dict[str, Tensor]:
+        """Those [N, d] of the task itself, of which `observation_terms` are made."""
 
     @abc.abstractmethod
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
@@ -345,26 +345,6 @@ class ArmTask(Task):
                 arm.refresh()
         self.refresh_observation()
 
-    def observe(self) -> dict[str, dict[str, Tensor]]:
-        out = {}
-        for group in self.arms:
-            terms = self._observe_arm(group) | self.observation(group)
-            out[group] = {name: value[:, None] for name, value in terms.items()}
-        return out
-
-    def _observe_arm(self, group: str) -> dict[str, Tensor]:
-        arm = self.arms[group]
-        terms = {
-            "joint_position": arm.pos, "joint_velocity": arm.vel, "opening": arm.opening[:, None],
-            "tool": self.to_base(group, arm.tool),
-        }  # fmt: skip
-        if not self.action.keeps_rotation:
-            axes = arm.base_rotation.float().T @ arm.rotation[:, :, :2]
-            terms["tool_axes"] = axes.transpose(1, 2).flatten(1)
-        if self.action.follows_tool_goal:
-            terms["command"] = self.to_base(group, (arm.goal - arm.tool).float(), place=False)
-        return terms
-
     def measured(self) -> dict[str, dict[str, Tensor]]:
         out = {}
         for group, arm in self.arms.items():
@@ -377,10 +357,6 @@ class ArmTask(Task):
             } | self.quantities(group)  # fmt: skip
             out[group] = {name: value[:, None].float() for name, value in values.items()}
         return out
-
-    def quantities(self, group: str) -> dict[str, Tensor]:
-        """Those of the task itself [N, d], of which `observation_terms` are made; see `measured`."""
-        return {}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {g: {name: value[:, None] for name, value in self.terms.items()} for g in self.arms}

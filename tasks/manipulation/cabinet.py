@@ -105,11 +105,6 @@ class Cabinet(ArmTask):
         handle = self.origin + torch.tensor(HANDLE) - self.slide.pos * torch.tensor([1.0, 0.0, 0.0])
         return {"handle's position": handle, OPEN: self.slide.pos, RATE: self.slide.vel}
 
-    def observation(self, group: str) -> dict[str, Tensor]:
-        return {
-            "handle": self.handle - self.robot.tool, "drawer": self.out[:, None], "drawer_speed": self.speed[:, None],
-        }  # fmt: skip
-
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         robot = self.robot
         handle = self.handle

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rookery.assets.furniture import DOOR_HANDLE, HINGE, LEVER, door
 from rookery.sim.random_kernels import kernel
+from rookery.sim.rotations import rotate
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import PALM
@@ -98,6 +99,13 @@ class DoorOpen(FurnitureTask):
         s = angle.sin()
         zero = torch.zeros_like(angle)
         return torch.stack((c, -s, zero), 1), torch.stack((s, c, zero), 1)
+
+    @property
+    def first_pose(self) -> Tensor:
+        half = -0.5 * self.opened[:, None]
+        quat = torch.cat((half.cos(), torch.zeros(len(half), 2), half.sin()), dim=1)
+        lever = torch.tensor((DOOR_HANDLE[0], DOOR_HANDLE[1], 0.0))
+        return torch.cat((self.origin + torch.tensor(HINGE) + rotate(quat, lever), quat), dim=1)
 
     def refresh_observation(self) -> None:
         self._angle[:] = self.opened

@@ -271,25 +271,6 @@ class HandGrasp(Task):
         }  # fmt: skip
         return {"hand": {name: value[:, None] for name, value in values.items()}}
 
-    def observe(self) -> dict[str, dict[str, Tensor]]:
-        hand = self.hand
-        state = self.thing.state[:, 0]
-        to_hand = matrix(hand.grasp.quat[:, 0]).view(-1, 3, 3).transpose(1, 2)
-        axes = matrix(state[:, 3:7]).view(-1, 3, 3)
-        offset = state[:, :3] - hand.grasp.pos[:, 0]
-        centre = offset + axes @ self.grasps.centre
-        pos = hand.joints.pos
-        force = self.force
-        terms = {
-            "joint_position": pos[:, :16], "joint_velocity": hand.joints.vel[:, :16], "wrist": pos[:, 16:],
-            "command": hand.target - pos, "touch": (force > TOUCHED).float(), "force": force,
-            "object_position": torch.einsum("nij,nj->ni", to_hand, offset),
-            "object_axes": (to_hand @ axes[:, :, :2]).transpose(1, 2).flatten(1),
-            "superquadric_centre": torch.einsum("nij,nj->ni", to_hand, centre),
-            "lifted": state[:, 2:3] - self.item.rest_height, "last_action": self.last_action,
-        }  # fmt: skip
-        return {"hand": {name: value[:, None] for name, value in terms.items()}}
-
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"hand": {name: value[:, None] for name, value in self._terms.items()}}
 

@@ -232,18 +232,6 @@ class HandReorient(Task):
         }  # fmt: skip
         return {"hand": {name: value[:, None] for name, value in values.items()}}
 
-    def observe(self) -> dict[str, dict[str, Tensor]]:
-        hand = self.hand
-        state = self.cube.state[:, 0]
-        terms = {
-            "joint_position": hand.joints.pos, "joint_velocity": hand.joints.vel, "command": hand.target - hand.joints.pos,
-            "force": self.force, "cube_position": state[:, :3] - MIDDLE,
-            "cube_rotation": rotation_error(self.goal, state[:, 3:7]),
-            "cube_axes": matrix(state[:, 3:7]).view(-1, 3, 3)[:, :, :2].transpose(1, 2).flatten(1),
-            "last_action": self.last_action,
-        }  # fmt: skip
-        return {"hand": {name: value[:, None] for name, value in terms.items()}}
-
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         return {"hand": {name: value[:, None] for name, value in self._terms.items()}}
 

@@ -126,19 +126,6 @@ class Handover(ArmTask):
             OTHER_OPENING: other.opening[:, None], "bar's goal": self.target,
         }  # fmt: skip
 
-    def observation(self, group: str) -> dict[str, Tensor]:
-        robot = self.arms[group]
-        other = self.arms["receiver" if group == "giver" else "giver"]
-
-        def here(v: Tensor) -> Tensor:
-            return self.to_base(group, v, place=False)
-
-        out = {
-            "bar": here(self.grips[group] - robot.tool), "bar_heading": here(self.bar.rotation[:, :, 0])[:, :2],
-            "partner": here(other.tool - robot.tool), "partner_opening": other.opening[:, None],
-        }  # fmt: skip
-        return out | {"goal": here(self.target - robot.tool)} if group == "receiver" else out
-
     def grip_error(self, group: str) -> Tensor:
         """[N] m, of an arm's tool from where it holds the bar."""
         return (self.arms[group].tool - self.grips[group]).norm(dim=1)

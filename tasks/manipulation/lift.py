@@ -15,7 +15,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
-from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, faces_heading, quarter_heading
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, quarter_heading
 
 HALF, KG = 0.025, 0.1  # m, kg, of the cube
 REACHED = (
@@ -82,15 +82,8 @@ class Lift(ArmTask):
 
     def quantities(self, group: str) -> dict[str, Tensor]:
         thing = self.cube.body
-        heading = faces_heading(thing.quat[:, 0])
+        heading = quarter_heading(self.cube.rotation)
         return {"cube's position": thing.pos[:, 0], faces("cube").name: heading, "goal": self.target}
-
-    def observation(self, group: str) -> dict[str, Tensor]:
-        cube = self.cube
-        return {
-            "cube": cube.pos - self.robot.tool, "cube_heading": quarter_heading(cube.rotation),
-            "goal": self.target - cube.pos,
-        }  # fmt: skip
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool

@@ -28,13 +28,14 @@ from rookery.sim.errors import unknown
 from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import TOOL_GOAL, TOOL_POSITION, joint_angles, joint_velocities, own, place, rotation
 from rookery.sim.random_kernels import kernel
-from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
+from rookery.sim.sensors.cameras import KINDS
+from rookery.sim.sensors.pictures import PictureConfig, check_pictures, cloud_term, picture_terms
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.terms import Clipped, Constant, Expression, Joined, Previous, Where
 from rookery.tasks.manipulation.arm_task import ArmMount, ArmTask, Box
-from rookery.tasks.manipulation.vision import PictureConfig, Pictures, add_front_camera, picture_terms
+from rookery.tasks.manipulation.front_camera import CROP, LENSES, add_front_camera
 
 BASE = (0.0, 0.17, 0.2)
 """m, of the Panda, on a plinth. All places of the ten tasks are within its reach from there (tested), but (0.3, 0.9), by
@@ -61,6 +62,8 @@ class MetaWorldConfig(PictureConfig):
     """Values that all Meta-World tasks share."""
 
     robot: str = "panda"  # an arm by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
+    image_range_m: float = 3.0  # m, farthest that cameras see
+    points: int = 128  # of obs=points: in a cloud of both cameras
     action: str = "cartesian"  # see robots.manipulators.action_kinds
     observation: str = "meta_world"  # its 39 numbers; "full" adds the robot's joints and where its command is
     hide_goal: bool = False  # the goal is observed as zeros, as in ML10: to be found out
@@ -75,7 +78,7 @@ OBJECTS = ("first", "second")
 
 
 def _pose(which: str) -> Expression:
-    """Of an object; zeros where there is none."""
+    """The pose of an object; zeros where there is none."""
     pose = Joined((place(f"{which} object's position"), rotation(f"{which} object's rotation", f"{which} object")))
     return Where(pose, own(f"1 where there is a {which} object", 1), "zeros where there is none")
 
@@ -170,12 +173,12 @@ class MetaWorldTask(ArmTask):
     first_0: Tensor
     frame: Tensor
     before: Tensor
-    _pictures: Pictures | None
 
     # Setup
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
+        check_pictures(self.cfg, ("state", *KINDS, "points"))
         if self.cfg.observation not in ("meta_world", "full"):
             raise unknown("observation", self.cfg.observation, ("meta_world", "full"))
 
@@ -218,10 +221,7 @@ class MetaWorldTask(ArmTask):
             self._score.numpy(), self._done_now.numpy(),
         )  # fmt: skip
         self._observed = self._views()
-        self._pictures = None
         if self.cfg.obs != "state":
-            self._pictures = Pictures(world, self.cfg, self.randomization_rng, self.robot.name)
-            self.child("visual", self._pictures.visual)
             self._observed = {k: v for k, v in self._observed.items() if not k.startswith("object_")}
 
     def _views(self) -> dict[str, Tensor]:
@@ -250,7 +250,7 @@ class MetaWorldTask(ArmTask):
         old = tuple(replace(t, name=f"{t.name}_before", value=Previous(t.expression)) for t in one)
         hidden = Constant((0.0, 0.0, 0.0), "m", "world", "0, the goal is hidden", place=True)
         goal = Term("goal", hidden if self.cfg.hide_goal else place("goal's position"))
-        pictures = picture_terms(self.cfg)
+        pictures = self.pictures()
         terms = (*one[:2], *old[:2], goal, *pictures) if pictures else (*one, *old, goal)
         if self.cfg.observation == "full":
             count = len(self.model.joints)
@@ -261,16 +261,25 @@ class MetaWorldTask(ArmTask):
             )
         return terms
 
+    def pictures(self) -> tuple[Term, ...]:
+        """Pictures in place of the objects' poses, declared; the robot's own state and the goal stay."""
+        lenses = (LENSES[0], f"{self.robot.name}/{LENSES[1]}")
+        if self.cfg.obs == "points":
+            return (cloud_term(self.cfg, self.cfg.points, lenses, CROP),)
+        return picture_terms(self.cfg, [lenses], "cameras front and wrist")
+
+    @property
+    def first_pose(self) -> Tensor:
+        """[N, 7] m and wxyz, world: the first object's as the engine has it now, which `refresh` keeps in `first`."""
+        return self.first
+
     def quantities(self, group: str) -> dict[str, Tensor]:
         out = {"goal's position": self.target}
-        for which, pose in zip(OBJECTS, (self.first, self.second), strict=True):
+        for which, pose in zip(OBJECTS, (self.first_pose, self.second), strict=True):
             there = (pose != 0.0).any(1, keepdim=True)
             out |= {f"{which} object's position": pose[:, :3], f"{which} object's rotation": pose[:, 3:]}
             out[f"1 where there is a {which} object"] = there.float()
         return out
-
-    def parameters(self) -> dict[str, Parameter]:
-        return super().parameters() | ({} if self._pictures is None else self._pictures.parameters())
 
     # Episodes
 
@@ -316,8 +325,6 @@ class MetaWorldTask(ArmTask):
         if self.cfg.observation == "full":
             arm = self.robot
             out |= {"joint_position": arm.pos, "joint_velocity": arm.vel, "command": (arm.goal - arm.tool).float()}
-        if self._pictures is not None:
-            out |= self._pictures.observe()
         return out
 
     def scored(self) -> tuple[dict[str, Tensor], Tensor]:

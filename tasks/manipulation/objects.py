@@ -128,18 +128,10 @@ def acted(count: int) -> Quantity:
 
 
 def faces(thing: str) -> Quantity:
-    """How a cube is turned, whichever face is up."""
+    """The quantity that says how a cube is turned, whichever face is up."""
     return own(f"cosine, sine of four times the yaw of the {thing}'s upright faces", 2, "1", "base", doc=(
         "sum of f^4 / 2 times cosine and sine for the cube's three axes, f being how level each is: 1 for a level one, 0 for "
         "an upright one"))  # fmt: skip
-
-
-def faces_heading(quat: Tensor) -> Tensor:
-    """[N, 2], the value of `faces` for cubes of orientations [N, 4], base axes."""
-    axes = matrix(quat).view(-1, 3, 3)[:, :2]  # the level parts [N, 2, 3] of three axes
-    yaw = torch.atan2(axes[:, 1], axes[:, 0])
-    level = 0.5 * axes.square().sum(1).square()
-    return torch.stack(((level * (4.0 * yaw).cos()).sum(1), (level * (4.0 * yaw).sin()).sum(1)), 1)
 
 
 def quarter_heading(rotation: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 from rookery.assets.tabletop import BLOCK_HALF, HOLE_Z, PEG_HALF, block, peg
 from rookery.sim.random_kernels import inlined, kernel
 from rookery.sim.randomization.parameters import Parameter
+from rookery.sim.rotations import rotate
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
@@ -144,6 +145,11 @@ class PegInsertSide(MetaWorldTask):
         self.block.set_state(ids, at_rest(goals))
         self.peg.put(ids, objects)
         self._target[ids.numpy()] = goals.numpy() + np.array(GOAL, np.float32)
+
+    @property
+    def first_pose(self) -> Tensor:
+        pose = self.peg.pose
+        return torch.cat((pose[:, :3] + rotate(pose[:, 3:], torch.tensor(GRASP)), pose[:, 3:]), dim=1)
 
     def refresh_observation(self) -> None:
         _observe(self.peg.pose.numpy(), self._frame, self._head)

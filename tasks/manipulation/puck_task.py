@@ -57,6 +57,10 @@ class PuckTask(MetaWorldTask):
     def commands(self) -> list[Command]:
         return [Command("target", self.target, place=True)]
 
+    @property
+    def first_pose(self) -> Tensor:
+        return self.puck.pose
+
     def refresh_observation(self) -> None:
         self._frame[:, 4:11] = self.puck.pose
 

@@ -141,15 +141,6 @@ class PushT(ArmTask):
             GOAL_ROTATION.name: torch.cat((yaw.cos(), torch.zeros(2), yaw.sin())).expand(n, 4),
         }  # fmt: skip
 
-    def observation(self, group: str) -> dict[str, Tensor]:
-        place = self.pose[:, :2]
-        yaw = self.pose[:, 2]
-        offset = GOAL[2] - yaw
-        return {
-            "tee": place - self.robot.tool[:, :2], "tee_heading": torch.stack((yaw.cos(), yaw.sin()), 1),
-            "goal": self._goal[:, :2].float() - place, "goal_heading": torch.stack((offset.cos(), offset.sin()), 1),
-        }  # fmt: skip
-
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         torch.maximum(self.most, self.coverage, out=self.most)
         error = (self.pose[:, :2] - self._goal[:, :2].float()).norm(dim=1)

@@ -14,7 +14,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
-from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, faces_heading, quarter_heading
+from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, quarter_heading
 
 HALF = 0.025
 LARGE_HALF = 0.035
@@ -98,14 +98,8 @@ class Stack(ArmTask):
     def quantities(self, group: str) -> dict[str, Tensor]:
         small, large = self.small.body, self.large.body
         return {
-            "small cube's position": small.pos[:, 0], faces("small cube").name: faces_heading(small.quat[:, 0]),
-            "large cube's position": large.pos[:, 0], faces("large cube").name: faces_heading(large.quat[:, 0]),
-        }  # fmt: skip
-
-    def observation(self, group: str) -> dict[str, Tensor]:
-        return {
-            "small": self.small.pos - self.robot.tool, "small_heading": quarter_heading(self.small.rotation),
-            "large": self.large.pos - self.robot.tool, "large_heading": quarter_heading(self.large.rotation),
+            "small cube's position": small.pos[:, 0], faces("small cube").name: quarter_heading(self.small.rotation),
+            "large cube's position": large.pos[:, 0], faces("large cube").name: quarter_heading(self.large.rotation),
         }  # fmt: skip
 
     def placement_error(self) -> Tensor:

@@ -112,15 +112,16 @@ class Flock(DroneTask):
 
     def flock_terms(self) -> tuple[Term, ...]:
         """The observation of a drone's own motion and of its neighbours, declared (values from `observe_flock`)."""
-        among = Neighbors(self.cfg.neighbours)
+        k = self.cfg.neighbours
+        among = Neighbors(k)
         offset = among.positions - POSITION
         return (
             *self.body_terms(),
-            Term("neighbour_offset", among.seen(body(offset)), noise=0.005, estimated="other drones' position"),
-            Term("neighbour_velocity", among.seen(body(among.velocities - VELOCITY)), scale=0.5, noise=0.02,
+            Term("neighbour_offset", among.seen(body(offset)), noise=0.005, neighbors=k, estimated="other drones' position"),
+            Term("neighbour_velocity", among.seen(body(among.velocities - VELOCITY)), scale=0.5, noise=0.02, neighbors=k,
                  estimated="other drones' linear velocity"),
-            Term("neighbour_closeness", among.seen(Constant((1.0,)) - Norm(offset) / self.cfg.sight_m),
-                 estimated="other drones' position"),
+            Term("neighbour_closeness", among.seen(Constant((1.0,)) - Norm(offset) / self.cfg.sight_m), neighbors=k,
+                 present=True, estimated="other drones' position"),
         )  # fmt: skip
 
     def measured(self) -> dict[str, dict[str, Tensor]]:

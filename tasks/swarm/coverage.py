@@ -19,28 +19,16 @@ from rookery.assets.scenery import ground
 from rookery.robots.drones.actuation import drone_actuation
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
-from rookery.sim.quantities import POSITION, VELOCITY, last_action, own
+from rookery.sim.quantities import POSITION, VELOCITY, last_action
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
-from rookery.sim.terms import Constant, Quantity, Where
+from rookery.sim.terms import Constant
 from rookery.tasks.drones.air import air
 from rookery.tasks.drones.base import DroneConfig, DroneTask
 from rookery.tasks.swarm import radio
-from rookery.tasks.swarm.neighbors import Neighbors
+from rookery.tasks.swarm.coverage_terms import watched, watched_terms
 
 _MBIT = 1e-6  # Mbit in a bit
-NEAR_USERS, OWN_USERS = (
-    "horizontal positions of the nearest users",
-    "mean horizontal position of the station's own users",
-)
-POOR_USERS, RATES = "mean horizontal position of all users", "data rates of the nearest users"
-SHARE, SHARES = "share of all users that are the station's own", "shares of all users of the nearest other stations"
-USERS = "1 for each of the nearest users that there is"
-"""Quantities that a station observes."""
-
-
-def _level(name: str, count: int = 1, doc: str = "") -> Quantity:
-    return Quantity(name, 2 * count, "m", "world", place=True, doc=doc)
 
 
 @dataclass(frozen=True)
@@ -227,25 +215,8 @@ class Coverage(DroneTask):
         self._channel = radio.Channel(interference=c.interference)
         self._counted_from = self.max_steps - round(c.hold_s / c.control_dt)
 
-    @property
-    def _among(self) -> Neighbors:
-        return Neighbors(self.cfg.neighbours, "the nearest other stations")
-
     def groups(self) -> dict[str, Group]:
-        m, k = self.cfg.near_users, self.cfg.neighbours
-        among, share = self._among, own(SHARE, 1)
-        here, users = POSITION[:2], "position, users' position"
-        watched = (
-            Term("user_offset", Where(_level(NEAR_USERS, m) - here, own(USERS, m), "0 for none"), scale=0.01, estimated=users),
-            Term("user_rate", own(RATES, m, "Mbit/s"), scale=0.1, clip=10.0),
-            Term("own_users", Where(_level(OWN_USERS) - here, share, "0 without any"), scale=0.01, estimated=users),
-            Term("own_share", share),
-            Term("poor_users", _level(POOR_USERS, doc="weighted by 1 / (1 + rate / min_rate)") - here, scale=0.01,
-                 estimated=users),
-            Term("neighbour_offset", among.seen(among.positions - POSITION), scale=0.01, estimated="other drones' position"),
-            Term("neighbour_share", among.seen(own(SHARES, k))),
-            Term("neighbour_seen", among.in_sight),
-        )  # fmt: skip
+        watched = watched_terms(self.cfg)
         middle = Constant((0.0, 0.0, self.cfg.height_m), "m", "world", "middle of the area", place=True)
         motion = (
             Term("place", POSITION - middle, scale=0.005, noise=0.5, estimated="position"),
@@ -257,27 +228,8 @@ class Coverage(DroneTask):
         return {"drone": Group(self.cfg.num_drones, (*watched, *motion), self.action)}
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
-        c, pos = self.cfg, self.drones.bodies.pos
-        n, a, _ = pos.shape
-        apart = (self.users[:, None] - pos[:, :, None, :2]).norm(dim=-1)  # [N, A, U]
-        near = apart.sort(dim=-1, stable=True).indices[..., : c.near_users]
-        missing = c.near_users - near.shape[-1]
-        fill = torch.nn.functional.pad
-        served = torch.nn.functional.one_hot(self.server.clamp_min(0), a) * (self.server >= 0)[..., None]
-        load = served.sum(1).float()[..., None]  # [N, A, 1] users
-        mean = torch.einsum("nua,nud->nad", served.float(), self.users) / load.clamp_min(1.0)
-        weight = 1.0 / (1.0 + _MBIT * self.rate / c.min_rate)
-        poor = (weight[..., None] * self.users).sum(1) / weight.sum(1, keepdim=True)
-        among = self._among
-        who, seen = among.choose(pos, c.sight_m)
-        out = {
-            NEAR_USERS: fill(among.pick(self.users, near), (0, 2 * missing)), USERS: fill(torch.ones(near.shape), (0, missing)),
-            RATES: fill(_MBIT * among.pick(self.rate[..., None], near), (0, missing)),
-            OWN_USERS: mean, SHARE: load / c.num_users, POOR_USERS: poor[:, None].expand(n, a, 2),
-            SHARES: among.pick(load, who) / c.num_users, among.positions.name: among.pick(pos, who),
-            among.in_sight.name: seen.float(),
-        }  # fmt: skip
-        return {"drone": super().measured()["drone"] | out}
+        seen = watched(self.cfg, self.drones.bodies.pos, self.users, _MBIT * self.rate, self.server)
+        return {"drone": super().measured()["drone"] | seen}
 
     def reset(self, ids: Tensor) -> None:
         c, n, u = self.cfg, len(ids), self.cfg.num_users

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import POSITION, body, place
+from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import formation_kernels, kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -141,8 +141,8 @@ class Formation(Flock):
         offset = body(place(CORNER, doc=SHARING) - POSITION)
         corner = Term("corner_offset", offset, noise=0.005, bias=0.005, estimated="position")
         others = self.flock_terms()
-        if self.cfg.obs != "state":  # with a camera, its pictures show the others, and balls where the corners are
-            others = (*(t for t in others if not t.name.startswith("neighbour")), *image_terms(self.cfg))
+        if self.sees:  # with a camera, its pictures show the others, and balls where the corners are
+            others = (*(t for t in others if not t.name.startswith("neighbour")), *self.pictures())
         return {"drone": Group(self.cfg.num_drones, (corner, *others), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -193,10 +193,12 @@ class Formation(Flock):
         torch.add(self.slots, self.centre[:, None], out=self._places)
         kernels.claims(state, self._places.numpy(), self.cfg.sight_m, self._claim.numpy())
         seen = self.observe_flock(corner_offset=self._claim)
-        if self.vision.on:
+        if self.sees:
             seen = {name: v for name, v in seen.items() if not name.startswith("neighbour")}
-            seen |= self.vision.observe(self._places, own=False)
         return {"drone": seen}
+
+    def marks(self) -> Marks:
+        return Marks(self._places, own=False)
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         """`near` pulls over half a metre, `on_target` over the last decimetre."""

@@ -210,7 +210,8 @@ class Swarm(DroneTask):
         self._views = dict(zip((t.name for t in own), parts, strict=True)) | {"last_action": self.last_action}
 
     def groups(self) -> dict[str, Group]:
-        among = Neighbors(self.cfg.neighbours)
+        k = self.cfg.neighbours
+        among = Neighbors(k)
 
         def seen(vector: Expression) -> Expression:
             return vector if self.cfg.action in _WORLD_AXES else body(vector)
@@ -223,11 +224,11 @@ class Swarm(DroneTask):
             Term("up", body(WORLD_Z), noise=0.005, estimated="attitude"),
             Term("linear_velocity", seen(VELOCITY), scale=0.5, noise=0.01, estimated="linear velocity"),
             Term("angular_velocity", ANGULAR_VELOCITY, scale=0.1, noise=0.02),
-            Term("neighbour_offset", among.seen(seen(among.positions - POSITION)), noise=0.005,
+            Term("neighbour_offset", among.seen(seen(among.positions - POSITION)), noise=0.005, neighbors=k,
                  estimated="other drones' position"),
-            Term("neighbour_velocity", among.seen(seen(among.velocities - VELOCITY)), scale=0.5, noise=0.02,
+            Term("neighbour_velocity", among.seen(seen(among.velocities - VELOCITY)), scale=0.5, noise=0.02, neighbors=k,
                  estimated="other drones' linear velocity"),
-            Term("neighbour_seen", among.in_sight),
+            Term("neighbour_seen", among.in_sight, neighbors=k, present=True),
             Term("last_action", last_action(4)),
         )  # fmt: skip
         return {"drone": Group(self.cfg.num_drones, terms, self.action)}

@@ -17,8 +17,8 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import POSITION, body, own, place
 from rookery.sim.scene import Scene
+from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.drones.vision import image_terms
 from rookery.tasks.swarm import race_kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -186,15 +186,15 @@ class Race(Flock):
             Term("gate_offset", offset, scale=0.3, noise=0.01, bias=0.01, estimated="position"),
             Term("gate_direction", directions, noise=0.01, estimated="attitude"),
         )
-        if self.cfg.obs != "state":  # with a camera, its pictures show the gates, and a ball which of them is next
-            terms = image_terms(self.cfg)
+        if self.sees:  # with a camera, its pictures show the gates, and a ball which of them is next
+            terms = self.pictures()
         return {"drone": Group(self.cfg.num_drones, (*terms, *self.flock_terms()), self.action)}
 
     def reset(self, ids: Tensor) -> None:
         way = self.rng(ids).integers(0, len(self._first))
         self.following[ids] = self._first[way]
         self.target[ids] = self._starts[way]
-        if self.vision.on:
+        if self.sees:
             self.facing[ids] = self._bearings[way]
         self.place(ids)
         self.target[ids] = self.gates[self.following[ids]]
@@ -232,15 +232,17 @@ class Race(Flock):
         super().detect_crashes(out_of_bounds, collision)
         self.crash_where(self.hit, "gate")
 
+    def marks(self) -> Marks:
+        return Marks(self.target)
+
     def measured(self) -> dict[str, dict[str, Tensor]]:
         ahead = (self.following[..., None] + torch.arange(GATES_SEEN)) % len(self.gates)
         own = {MIDDLES: self.gates[ahead].flatten(-2), DIRECTIONS: self.gate_directions[ahead].flatten(-2)}
         return {"drone": super().measured()["drone"] | own}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        if self.vision.on:
-            next_gate = self.target[:, :, None].flatten(1, 2)
-            return {"drone": {**self.observe_flock(), **self.vision.observe(next_gate)}}
+        if self.sees:
+            return {"drone": self.observe_flock()}
         ahead = (self.following[..., None] + torch.arange(GATES_SEEN)) % len(self.gates)
         offset = (self.gates[ahead] - self.drones.bodies.pos[:, :, None]).flatten(-2)
         return {"drone": self.observe_flock(gate_offset=offset, gate_direction=self.gate_directions[ahead].flatten(-2))}

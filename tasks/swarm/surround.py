@@ -20,6 +20,7 @@ class SurroundConfig(SwarmConfig):
     """Values of swarm-surround."""
 
     fewest_drones: int = 0  # above 0: half of the episodes have only so many, to train one policy with two numbers
+    between: bool = False  # with fewest_drones: every number from there to num_drones as often, in place of these two
 
 
 class Surround(Swarm):
@@ -39,6 +40,8 @@ class Surround(Swarm):
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         c = self.cfg
+        if c.between and not c.fewest_drones:
+            raise RookeryError("between is for episodes with fewer drones: give fewest_drones too.")
         if c.fewest_drones and not 2 <= c.fewest_drones <= c.num_drones:
             raise RookeryError(
                 f"fewest_drones must be 0 or lie between 2 and num_drones, {c.num_drones}, got {c.fewest_drones}."
@@ -57,8 +60,11 @@ class Surround(Swarm):
     def place(self, ids: Tensor) -> None:
         c = self.cfg
         if c.fewest_drones:
-            few = self.rng(ids).integers(0, 2, (1,))[:, 0] > 0
-            self.number[ids] = torch.where(few, c.fewest_drones, c.num_drones)
+            if c.between:
+                self.number[ids] = self.rng(ids).integers(c.fewest_drones, c.num_drones + 1, (1,))[:, 0]
+            else:
+                few = self.rng(ids).integers(0, 2, (1,))[:, 0] > 0
+                self.number[ids] = torch.where(few, c.fewest_drones, c.num_drones)
             self.target[ids] = torch.where(self.present[ids, :, None], self.target[ids], self._aside)
         super().place(ids)
 

@@ -278,7 +278,11 @@ class Volley1v1(Match):
 
 
 class Volley1v1Frozen(Volley1v1):
-    """One drone against a frozen opponent."""
+    """One drone against a frozen opponent.
+
+    The match is that of volley-1v1; only the near side learns. The far side is flown by the config value `frozen`, by default
+    the scripted controller.
+    """
 
     name = "volley-1v1-frozen"
     wrapper = Wrapper(

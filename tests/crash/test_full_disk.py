@@ -24,7 +24,8 @@ from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.video import decode, encode
 from rookery.policies.datasets.writer import Writer
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.standard import standard
 from rookery.policies.training import checkpoint
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
@@ -135,7 +136,7 @@ def export() -> Callable[[Path, int], None]:
 
     def write(folder: Path, seed: int) -> None:
         torch.manual_seed(seed)
-        policy = Policy(group.observation_size, group.action.size, (4,))
+        policy = Policy(standard(group.observation_size, group.action.size, (4,)))
         export_bundle({"drone": policy.eval()}, contract, folder / "bundle")
 
     return write
@@ -146,7 +147,7 @@ def small_onnx(monkeypatch) -> None:
     """In place of the real export, which takes a second."""
 
     def write(policy: Policy, contract: Any, group: str, path: Path) -> None:
-        path.write_bytes(policy.layers[0].weight.detach().numpy().tobytes())
+        path.write_bytes(layers_of(policy)[0].weight.detach().numpy().tobytes())
 
     monkeypatch.setattr("rookery.sim2real.export.bundle.export_onnx", write)
 

@@ -25,13 +25,14 @@ from rookery.policies.datasets.lerobot_import import import_lerobot
 from rookery.policies.datasets.schema import Episode, Facts
 from rookery.policies.datasets.writer import Writer
 from rookery.policies.policy import Policy
+from rookery.policies.stages.standard import standard
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.logging import RunLog
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.ranges import load as load_ranges
 from rookery.sim.specs import ActionSpec, Group, Term
-from rookery.sim2real.contract import Contract, ContractGroup, NetworkSpec
+from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.check import check_header, open_onnx, read_golden, read_weights
 from rookery.sim2real.export.golden import write_golden
@@ -41,6 +42,7 @@ from rookery.tasks.locomanip.trajectories import Trajectory
 from rookery.tasks.locomanip.trajectories import load as load_trajectories
 from rookery.tasks.locomanip.trajectories import save as save_trajectories
 from tests.fuzz import other_libraries as others
+from tests.fuzz import robots
 from tests.fuzz.mutate import (
     either,
     json_text,
@@ -84,14 +86,13 @@ def contract_of(policy: Policy) -> Contract:
     """Of a small drone."""
     terms = (Term("position_error", 3, "m", "world"), Term("velocity", 3, "m/s", "body", scale=0.3, clip=4.0))
     action = ActionSpec("ctbr", ("thrust", "roll"), (0.0, -6.0), (0.6, 6.0), ("N", "rad/s"), (-0.1, 0.0))
-    network = NetworkSpec.from_json(policy.network())
-    group = ContractGroup(Group(1, terms, action), network)
+    group = ContractGroup(Group(1, terms, action), policy.chain)
     return Contract("drone-hover", 0.01, 0.002, {"drone": group}, {"episode_s": 5.0})
 
 
 def make_policy(memory_size: int = 0) -> Policy:
     torch.manual_seed(0)
-    return Policy(6, 2, (8,), "tanh", memory="gru" if memory_size else "none", memory_size=memory_size)
+    return Policy(standard(6, 2, (8,), "tanh", memory_size=memory_size))
 
 
 def write_policy(folder: Path, memory_size: int = 0) -> None:
@@ -100,30 +101,30 @@ def write_policy(folder: Path, memory_size: int = 0) -> None:
 
 
 def seal_policy(folder: Path) -> None:
-    """The right checksum, and the contract's network as the file has it."""
+    """The right checksum, and the contract's stages as the file has them."""
     file = folder / "policy.safetensors"
     try:
         tensors = safetensors.torch.load(file.read_bytes())
         with safetensors.safe_open(file, "pt") as opened:
             metadata = opened.metadata() or {}
-        network = json.loads(metadata["network"])
+        stages = json.loads(metadata["stages"])
     except Exception:  # beyond repair, and so it stays
         return
     safetensors.torch.save_file(tensors, file, metadata | {"sha256": store._digest(tensors)})
     contract = json.loads((folder / "contract.json").read_text())
-    contract["groups"]["drone"]["network"] = network
+    contract["groups"]["drone"]["stages"] = stages
     (folder / "contract.json").write_text(json.dumps(contract))
 
 
-def mutate_network(data: bytes, rng: random.Random) -> bytes:
-    """The network's own JSON in the metadata of a policy, or a tensor's shape."""
+def mutate_stages(data: bytes, rng: random.Random) -> bytes:
+    """The stages' own JSON in the metadata of a policy, or a tensor's shape."""
     tensors = safetensors.torch.load(data)
     length = int.from_bytes(data[:8], "little")
     metadata = json.loads(data[8 : 8 + length])["__metadata__"]
     if rng.random() < 0.3:
         name = rng.choice(list(tensors))
         tensors[name] = torch.zeros(rng.choice(((), (0,), (1,), (3, 3), (0, 1 << 40))))
-    metadata["network"] = json_text(mutate_json(json.loads(metadata["network"]), rng), rng).decode()
+    metadata["stages"] = json_text(mutate_json(json.loads(metadata["stages"]), rng), rng).decode()
     return bytes(safetensors.torch.save(tensors, metadata))
 
 
@@ -323,14 +324,14 @@ TARGETS = [
     Target("contract of a policy", write_policy, "contract.json", mutate_json_text, store.load_policy),
     Target("policy", write_policy, POLICY, mutate_safetensors, store.load_policy),
     Target("sealed policy", write_policy, POLICY, mutate_safetensors, store.load_policy, seal=seal_policy),
-    Target("network of a policy", write_policy, POLICY, mutate_network, store.load_policy, seal=seal_policy),
+    Target("stages of a policy", write_policy, POLICY, mutate_stages, store.load_policy, seal=seal_policy),
     Target("checkpoint state", write_checkpoint, STATE, mutate_json_text, read_checkpoint),
     Target("sealed checkpoint state", write_checkpoint, STATE, mutate_json_text, read_checkpoint, seal=seal_checkpoint),
     Target("sealed checkpoint", write_checkpoint, TENSORS, mutate_safetensors, read_checkpoint, seal=seal_checkpoint),
     Target("bundle contract", write_bundle, "contract.json", mutate_json_text, read_bundle),
     Target("recurrent policy", write_recurrent_policy, POLICY, mutate_safetensors, read_recurrent_policy, seal=seal_policy),
     Target(
-        "network of a recurrent policy", write_recurrent_policy, POLICY, mutate_network, read_recurrent_policy,
+        "stages of a recurrent policy", write_recurrent_policy, POLICY, mutate_stages, read_recurrent_policy,
         seal=seal_policy,
     ),
     Target("recurrent bundle", write_recurrent_bundle, "contract.json", mutate_json_text, read_bundle),
@@ -355,6 +356,11 @@ TARGETS = [
     Target("rsl_rl tensors", others.write_rsl_rl, others.FILE, others.mutate_tensors, lambda f: others.read(f / others.FILE)),
     Target("sb3 archive", others.write_sb3, others.ARCHIVE, mutate_bytes, lambda f: others.read(f / others.ARCHIVE)),
     Target("sb3 data", others.write_sb3, others.ARCHIVE, others.mutate_data, lambda f: others.read(f / others.ARCHIVE)),
+    *(
+        Target(f"{name} {kind}", robots.write_robots, file, mutate, lambda f, file=file: robots.read_robot(f / file), cost=2)
+        for name, file in (("urdf", robots.URDF), ("mjcf", robots.MJCF))
+        for kind, mutate in (("bytes", mutate_bytes), ("elements", robots.mutate_xml))
+    ),
     Target("log", write_log, "progress.csv", mutate_bytes, read_log),
     *(
         Target(f"mesh {s}", write_mesh, f"box.{s}", mutate_bytes, lambda f, s=s: load_object(f / f"box.{s}"), MESH)

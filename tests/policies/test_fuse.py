@@ -9,6 +9,8 @@ import torch
 
 from rookery.policies.fuse import fuse_policies
 from rookery.policies.policy import Policy
+from rookery.policies.stages.perceptron import Perceptron
+from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 
@@ -31,9 +33,9 @@ WHOLE = group(("l1", "l2", "a1"), (1.0, 1.0, 3.0), Term("goal", 3), scale=2.0)
 
 def policy(g: Group, seed: int, hidden: tuple[int, ...] = (8, 8)) -> Policy:
     torch.manual_seed(seed)
-    out = Policy(g.observation_size, g.action.size, hidden, "tanh", 10.0).eval()
-    out.mean.copy_(0.1 * torch.randn(g.observation_size))
-    out.std.copy_(1.0 + torch.rand(g.observation_size))
+    out = Policy(standard(g.observation_size, g.action.size, hidden, "tanh", 10.0)).eval()
+    out.get_buffer("normalize.mean").copy_(0.1 * torch.randn(g.observation_size))
+    out.get_buffer("normalize.std").copy_(1.0 + torch.rand(g.observation_size))
     return out
 
 
@@ -41,7 +43,7 @@ def test_each_action_is_that_of_the_policy_it_comes_from() -> None:
     walk = policy(LEGS, 0)
     reach = policy(WHOLE_OLD, 1)
     both = fuse_policies((walk, LEGS), (reach, WHOLE_OLD), WHOLE)
-    assert both.hidden == (16, 16)
+    assert both.chain.find(Perceptron).hidden == (16, 16)
     g = torch.Generator().manual_seed(2)
     tilt, angle, goal, given = (0.3 * torch.randn(50, n, generator=g) for n in (2, 3, 3, 3))
     with torch.no_grad():
@@ -60,7 +62,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(RookeryError, match="do not go side by side"):
         fuse_policies((walk, LEGS), (policy(WHOLE_OLD, 1, (8,)), WHOLE_OLD), WHOLE)
     seen = replace(LEGS, history=3)
-    with pytest.raises(RookeryError, match=r"with a history of observations .* --task-config history=1"):
+    with pytest.raises(RookeryError, match=r"3 frames: .* --task-config history=1"):
         fuse_policies((policy(seen, 0), seen), (policy(WHOLE_OLD, 1), WHOLE_OLD), WHOLE)
     with pytest.raises(RookeryError, match=r"neither policy has the actions \['a1'\]"):
         fuse_policies((walk, LEGS), (walk, LEGS), WHOLE)

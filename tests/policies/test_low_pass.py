@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from rookery.policies.low_pass import low_pass
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 
@@ -20,13 +21,12 @@ GROUP = Group(
 
 def policy(activation: str) -> Policy:
     torch.manual_seed(0)
-    out = Policy(7, 3, (16, 12), activation).eval()
-    for x in out.layers:
-        if isinstance(x, torch.nn.Linear):
-            torch.nn.init.normal_(x.weight, std=0.3)
-            torch.nn.init.normal_(x.bias, std=0.3)
-    out.mean.uniform_(-0.2, 0.2)
-    out.std.uniform_(0.3, 2.0)
+    out = Policy(standard(7, 3, (16, 12), activation)).eval()
+    for x in layers_of(out):
+        torch.nn.init.normal_(x.weight, std=0.3)
+        torch.nn.init.normal_(x.bias, std=0.3)
+    out.get_buffer("normalize.mean").uniform_(-0.2, 0.2)
+    out.get_buffer("normalize.std").uniform_(0.3, 2.0)
     return out
 
 
@@ -50,15 +50,15 @@ def test_new_actions_are_mixed_with_the_last(activation, names):
 @torch.no_grad()
 def test_what_chatters_is_damped_and_what_stays_is_kept():
     """A policy that asks for the opposite of its last action rings with amplitude 1; smoothed by half, it settles."""
-    ringing = Policy(7, 3, (8,), "relu").eval()
-    for x in (ringing.layers[0], ringing.layers[-1]):
+    ringing = Policy(standard(7, 3, (8,), "relu")).eval()
+    for x in (layers_of(ringing)[0], layers_of(ringing)[-1]):
         x.weight.zero_()
         x.bias.zero_()
     for i in range(3):
-        ringing.layers[0].weight[2 * i, 4 + i] = 2.0
-        ringing.layers[0].weight[2 * i + 1, 4 + i] = -2.0
-        ringing.layers[-1].weight[i, 2 * i] = -1.0
-        ringing.layers[-1].weight[i, 2 * i + 1] = 1.0
+        layers_of(ringing)[0].weight[2 * i, 4 + i] = 2.0
+        layers_of(ringing)[0].weight[2 * i + 1, 4 + i] = -2.0
+        layers_of(ringing)[-1].weight[i, 2 * i] = -1.0
+        layers_of(ringing)[-1].weight[i, 2 * i + 1] = 1.0
     ends = []
     for p in (ringing, low_pass(ringing, GROUP, 0.6)):
         a = torch.ones(1, 3)

@@ -15,7 +15,8 @@ from rookery.policies.hierarchy.two_level import TwoLevelEnv
 from rookery.policies.imitation.teacher import PolicyTeacher, TeacherGroup
 from rookery.policies.low_pass import low_pass
 from rookery.policies.multiagent.frozen_opponent import frozen_opponent
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
@@ -27,7 +28,7 @@ MEMORY = 5
 def made(env: Env, group: str, seed: int = 0) -> Policy:
     """A policy of a group whose actions depend much on its state."""
     spec = env.groups[group]
-    policy = Policy(spec.observation_size, spec.action.size, (8,), memory="gru", memory_size=MEMORY).eval()
+    policy = Policy(standard(spec.observation_size, spec.action.size, (8,), memory_size=MEMORY)).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, x in policy.named_parameters():
@@ -45,11 +46,13 @@ class Oracle:
     @torch.no_grad()
     def act(self, obs: Tensor) -> Tensor:
         p = self.policy
-        assert isinstance(p.cell, nn.GRUCell)
-        x = (obs - p.mean) / p.std
-        self.state = p.cell(x.flatten(0, -2), self.state.flatten(0, -2)).view_as(self.state)
-        hidden = p.layers[0](self.state).tanh()
-        return p.layers[1](hidden).clamp(-1.0, 1.0)
+        cell = nn.GRUCell(p.observation_size, MEMORY)
+        cell.load_state_dict(p.part("gru").state_dict())
+        x = (obs - p.get_buffer("normalize.mean")) / p.get_buffer("normalize.std")
+        self.state = cell(x.flatten(0, -2), self.state.flatten(0, -2)).view_as(self.state)
+        first, last = layers_of(p)
+        hidden = nn.functional.linear(self.state, *first).tanh()
+        return nn.functional.linear(hidden, *last).clamp(-1.0, 1.0)
 
     def end(self, ended: Tensor) -> None:
         self.state[ended] = 0.0
@@ -201,10 +204,10 @@ def test_what_makes_no_sense_with_memory_is_refused() -> None:
     env = rookery.make("drone-hover", 2)
     group = env.groups["drone"]
     policy = made(env, "drone")
-    with pytest.raises(RookeryError, match="without history, state estimator, memory or encoder"):
+    with pytest.raises(RookeryError, match=r"its stages are .* GRU 16 -> 5"):
         low_pass(policy, group, 0.5)
-    with pytest.raises(RookeryError, match="a policy with memory is not fused"):
-        fuse_policies((policy, group), (Policy(group.observation_size, group.action.size, (8,)), group), group)
-    with pytest.raises(RookeryError, match="memory"):
-        Policy(3, 2, memory="lstm", memory_size=4)
+    with pytest.raises(RookeryError, match=r"only perceptrons on a single frame are fused, .* GRU 16 -> 5"):
+        fuse_policies(
+            (policy, group), (Policy(standard(group.observation_size, group.action.size, (8,))), group), group
+        )
     env.close()

@@ -123,7 +123,7 @@ def run(case: str, jolt: float = 0.0) -> Recording:
         out.take(f"{update}", "figures", made.update(0.3 * update))
     for name, policy in made.policies().items():
         x = torch.linspace(-1.0, 1.0, 5 * policy.observation_size).reshape(5, -1)
-        if not policy.memory_size and not policy.targets:
+        if not policy.state_size and not policy.targets:
             out.take("end", f"policy {name}", policy(x).detach())
     return out
 

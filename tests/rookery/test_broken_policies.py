@@ -14,28 +14,29 @@ import torch
 
 from rookery.cli.main import main
 from rookery.experiments.runs import open_run, zoo
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim2real.export.bundle import export_bundle
 
 
 def nan(policy: Policy) -> None:
-    policy.layers[1].weight.data[3, 2] = torch.nan
+    layers_of(policy)[1].weight.data[3, 2] = torch.nan
 
 
 def infinite(policy: Policy) -> None:
-    policy.layers[0].bias.data[0] = torch.inf
+    layers_of(policy)[0].bias.data[0] = torch.inf
 
 
 def no_spread(policy: Policy) -> None:
-    policy.std[0] = 0.0
+    policy.get_buffer("normalize.std")[0] = 0.0
 
 
 def overflowing(policy: Policy) -> Policy:
     """A policy of finite weights that acts by infinity minus infinity at every observation."""
-    memory = {"memory": "gru", "memory_size": 8} if policy.memory_size else {}
-    out = Policy(policy.observation_size, policy.action_size, (64, 64), "relu", **memory)
-    first, second, last = (layer for layer in out.layers if isinstance(layer, torch.nn.Linear))
+    memory = 8 if policy.state_size else 0
+    out = Policy(standard(policy.observation_size, policy.action_size, (64, 64), "relu", memory_size=memory))
+    first, second, last = layers_of(out)
     with torch.no_grad():
         first.bias[0] = 3e38
         second.weight[:2, 0] = 3e38

@@ -224,7 +224,7 @@ def test_policy_and_contract_that_disagree_are_refused(run_folder, capsys, in_tm
     broken.mkdir()
     (broken / "policy.safetensors").write_bytes((run_folder / "policy.safetensors").read_bytes())
     contract = json.loads((run_folder / "contract.json").read_text())
-    contract["groups"]["drone"]["network"]["hidden"] = [16]
+    contract["groups"]["drone"]["stages"][1]["hidden"] = [16]
     (broken / "contract.json").write_text(json.dumps(contract))
     assert "disagree" in refused(capsys, "eval", broken)
 
@@ -268,7 +268,7 @@ def test_train_leaves_a_complete_run(run_folder):
     contract = json.loads((run_folder / "contract.json").read_text())
     assert contract["task_id"] == "drone-hover"
     assert contract["provenance"]["steps"] == 256
-    assert contract["groups"]["drone"]["network"]["hidden"] == [8]
+    assert contract["groups"]["drone"]["stages"][1]["hidden"] == [8]
     assert json.loads((run_folder / "run.json").read_text())["settings"]["num_envs"] == 8
 
 

@@ -79,3 +79,17 @@ def test_nothing_is_left_to_compile_after_compile_all():
     """A process finds every kernel in the caches, also those of a training with other sizes: at once where `make install` has
     filled them, else the second time."""
     assert compile_all() == 0 or compile_all() == 0
+
+
+def test_a_long_compilation_says_how_far_it_is(tmp_path):
+    """A line at the beginning of each function here, as none is too soon after the last."""
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    code = (
+        "from rookery import kernels; kernels.PROGRESS_S = 0.0; kernels.announce_compiling();"
+        "import kernel; kernel.twice(3), kernel.thrice(3)"
+    )
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+    ).stderr
+    assert said.splitlines() == [NOTICE, "rookery: functions compiled so far: 1"]

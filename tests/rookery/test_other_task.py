@@ -15,6 +15,7 @@ from rookery.experiments.run_env import make_env, open_env
 from rookery.experiments.runs import open_run
 from rookery.making import full_config
 from rookery.policies.policy import Policy
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.store import save_policy
 from rookery.sim2real.build import build_contract
 
@@ -23,7 +24,7 @@ def stored(folder: Path, task: str, config: dict[str, Any], worlds: int = 1) -> 
     """A policy of random weights for a task, as a run."""
     env = rookery.make(task, worlds, config=config)
     torch.manual_seed(0)
-    policies = {n: Policy(g.observation_size, g.action.size, (8,)).eval() for n, g in env.groups.items()}
+    policies = {n: Policy(standard(g.observation_size, g.action.size, (8,))).eval() for n, g in env.groups.items()}
     save_policy(folder, policies, build_contract(env, config=full_config(task, config)).to_json())
     env.close()
     return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import pytest
 import torch
@@ -40,6 +41,8 @@ from rookery.sim.terms import (
     Norm,
     Previous,
     Quantity,
+    Recorded,
+    Sensor,
     Sines,
     Turned,
     Upright,
@@ -47,7 +50,7 @@ from rookery.sim.terms import (
     Yaw,
     from_json,
 )
-from rookery.sim.terms_c import observe_state, quantities_of
+from rookery.sim.terms.c import observe_state, quantities_of
 
 TARGET = place("target")
 QUARTER = torch.tensor([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])  # x forward looks along the world's y
@@ -79,6 +82,8 @@ EVERY: list[Expression] = [
     Where(Constant((1.0,)) - Norm(place("others", 2) - POSITION) / 3.0, own("seen", 2), "0 for none in sight"),
     (TARGET + Constant((0.0, 0.0, 0.1), "m", "world"))[:2],
     last_action(4),
+    Sensor("pixels", 12, "m", doc="a camera"),
+    Recorded("x of the cart", 1, "m"),
 ]
 
 
@@ -87,6 +92,13 @@ def test_json_gives_the_same_expression(e: Expression) -> None:
     same = from_json(e.to_json())
     assert same == e
     assert (same.size, same.unit, same.frame, same.formula, same.local) == (e.size, e.unit, e.frame, e.formula, e.local)
+
+
+def test_sensors_are_pickled_without_their_reader() -> None:
+    """Groups go from workers to the process that trains."""
+    sensor = Sensor("pixels", 12, "m", doc="a camera", make=lambda world: None)  # type: ignore[arg-type, return-value]
+    same = pickle.loads(pickle.dumps(sensor))
+    assert same == sensor and same.make is None and sensor.make is not None
 
 
 def test_every_kind_is_tried() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.standard import standard
 from rookery.sim.actuation import Actuation, Gripper, Joint
 from rookery.sim.deployment import Deployment
 from rookery.sim.env import Env
@@ -111,12 +112,12 @@ def make_policy(
 ) -> Policy:
     """A policy with large weights and a normaliser far from the identity, so that every step of the network counts."""
     generator = torch.Generator().manual_seed(seed)
-    policy = Policy(inputs, 3, hidden, activation, obs_clip=5.0, squash=squash)
+    policy = Policy(standard(inputs, 3, hidden, activation, obs_clip=5.0, squash=squash))
     with torch.no_grad():
-        policy.mean.normal_(generator=generator)
-        policy.std.uniform_(0.2, 3.0, generator=generator)
-        for layer in policy.layers:
-            layer.weight.normal_(0.0, layer.in_features**-0.5, generator=generator)
+        policy.get_buffer("normalize.mean").normal_(generator=generator)
+        policy.get_buffer("normalize.std").uniform_(0.2, 3.0, generator=generator)
+        for layer in layers_of(policy):
+            layer.weight.normal_(0.0, layer.weight.shape[1] ** -0.5, generator=generator)
             layer.bias.normal_(0.0, 0.3, generator=generator)
     return policy
 

@@ -134,7 +134,7 @@ def evaluate(e: Values, now: Values, before: Values) -> Vector:  # noqa: C901 - 
         return evaluate(e[name], now, before)
 
     match e["kind"]:
-        case "quantity" | "clock":
+        case "quantity" | "clock" | "sensor":
             out = np.asarray(now[e["name"]], float).reshape(-1)
             assert out.shape == (e["count"],), f"{e['name']} has {out.shape}"
             return out

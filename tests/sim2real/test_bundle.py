@@ -18,6 +18,7 @@ import onnx
 import pytest
 import torch
 
+from rookery.policies.stages.squash import Squash
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
@@ -61,7 +62,7 @@ def test_several_groups_have_files_of_their_own(tmp_path: Path) -> None:
     kinds = ("golden_{}.npz", "policy_{}.c", "policy_{}.h", "policy_{}.onnx")
     assert names == {"contract.json", *(k.format(g) for k in kinds for g in policies)}
     assert "void team_striker_2_policy(" in (folder / "policy_striker-2.h").read_text()
-    assert Contract.read(folder).groups["striker-2"].trained.hidden == (6, 4)
+    assert Contract.read(folder).groups["striker-2"].trained == policies["striker-2"].chain
     assert check_bundle(folder)["observations"] >= 2000
     for kind in kinds:
         (folder / kind.format("keeper")).replace(folder / "x")
@@ -196,8 +197,8 @@ def edit_contract(bundle: Path, line: str, change: Any) -> None:
         ("control_dt", 0.02, r"control_dt is 0\.02 in contract\.json and 0\.01"),
         ("provenance.steps", None, r"provenance\.steps is nothing in contract\.json and 1000"),
         ("control_dt", 0.01 * (1 + 1e-13), "contract line"),
-        ("groups.drone.network.hidden", [32, 16], r"network\.hidden\[1\] is 16"),
-        ("groups.drone.network.observation_size", 16, r"network\.observation_size is 16, but it must be 15"),
+        ("groups.drone.stages.1.hidden", [32, 16], r"stages\[1\]\.hidden\[1\] is 16"),
+        ("groups.drone.stages.0.size", 16, r"stages: the stage perceptron takes 15 numbers, and gets 16"),
         ("groups.drone.observation.2.scale", 0.0, r"scale is 0\.0, but it must be a finite number other than 0"),
         ("schema_version", 7, "schema version 7"),
     ],
@@ -241,7 +242,7 @@ def test_edited_c(bundle: Path, name: str, old: str, new: str, shown: str) -> No
 
 def test_edited_onnx_weights(bundle: Path) -> None:
     model = onnx.load(bundle / "policy.onnx")
-    weight = next(t for t in model.graph.initializer if t.name.endswith("2.bias"))
+    weight = next(t for t in model.graph.initializer if t.name.endswith("bias_2"))
     weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) + np.float32(0.001), weight.name))
     onnx.save(model, bundle / "policy.onnx")
     with pytest.raises(RookeryError, match=r"policy\.onnx differs from the torch policy by 0\.001"):
@@ -288,7 +289,7 @@ def test_a_bundle_of_a_tanh_policy(tmp_path: Path) -> None:
     """Contract, ONNX, C and golden vectors all hold the squash: each is checked against the torch policy."""
     policy = make_policy((16,), squash="tanh")
     folder = export_bundle({"drone": policy}, build_contract(make_env(), {"drone": policy}), tmp_path / "bundle")
-    assert Contract.read(folder).groups["drone"].trained.squash == "tanh"
+    assert Contract.read(folder).groups["drone"].trained.find(Squash) == Squash(3, "tanh")
     result = check_bundle(folder)
     assert max(result["onnx_max_error"], result["c_max_error"]) <= 1e-5
     golden = np.load(folder / "golden.npz")

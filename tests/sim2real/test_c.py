@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.build import build_contract
@@ -34,7 +35,7 @@ def native(policy: Policy, folder: Path, group: Group | None = None, prefix: str
 
 
 def observations(policy: Policy) -> Any:
-    return golden_observations(policy.mean.numpy(), policy.std.numpy(), policy.obs_clip)
+    return golden_observations(policy)
 
 
 def torch_actions(policy: Policy, obs: Any) -> Any:
@@ -69,8 +70,10 @@ def test_tanh_squash(hidden: tuple[int, ...], tmp_path: Path) -> None:
 
 def test_golden_observations_reach_the_clip() -> None:
     policy = make_policy()
-    z = (observations(policy) - policy.mean.numpy()) / policy.std.numpy()
-    beyond = np.abs(z) > policy.obs_clip
+    z = (observations(policy) - policy.get_buffer("normalize.mean").numpy()) / policy.get_buffer(
+        "normalize.std"
+    ).numpy()
+    beyond = np.abs(z) > 5.0
     assert beyond.all(axis=1).any()
     assert not beyond[:800].any(axis=1).all()
     assert np.isfinite(z).all()
@@ -78,7 +81,7 @@ def test_golden_observations_reach_the_clip() -> None:
 
 def test_single_input_and_output(tmp_path: Path) -> None:
     group = Group(1, (Term("x", 1),), ActionSpec("force", ("u",), (-1.0,), (1.0,), ("N",), (0.0,)))
-    policy = Policy(1, 1, (4,), "elu")
+    policy = Policy(standard(1, 1, (4,), "elu"))
     obs = observations(policy)
     assert np.abs(native(policy, tmp_path, group).policy(obs) - torch_actions(policy, obs)).max() <= 1e-5
 
@@ -229,11 +232,11 @@ def test_literals_give_the_same_float_back() -> None:
 def test_policies_that_cannot_fly_are_refused(tmp_path: Path) -> None:
     sick = make_policy()
     with torch.no_grad():
-        sick.layers[1].bias[0] = torch.nan
-    with pytest.raises(RookeryError, match=r"NaN or infinity in layers\.1\.bias"):
+        layers_of(sick)[1].bias[0] = torch.nan
+    with pytest.raises(RookeryError, match=r"NaN or infinity in perceptron\.bias_1"):
         native(sick, tmp_path)
     flat = make_policy()
-    flat.std[2] = 0.0
+    flat.get_buffer("normalize.std")[2] = 0.0
     with pytest.raises(RookeryError, match="standard deviation"):
         native(flat, tmp_path)
     with pytest.raises(RookeryError, match="cannot begin C names"):

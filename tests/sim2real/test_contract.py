@@ -16,10 +16,10 @@ from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import own
 from rookery.sim.specs import Group
+from rookery.sim.typed_json import plain
 from rookery.sim2real.build import build_contract
-from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_networks
-from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors, NetworkSpec
-from rookery.sim2real.group_json import plain
+from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_stages
+from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors
 from rookery.sim2real.provenance import gather_provenance
 from tests.sim2real.conftest import Config, make_actuation, make_env, make_group, make_policy
 
@@ -69,7 +69,7 @@ def test_contract_says_what_the_declarations_say(values: Values) -> None:
     assert group["actuation"] is None
     assert group["action"]["high"] == [0.6, 6.0, 6.0]
     assert group["safety"]["thrust"] == {"low": 0.0, "high": 0.6, "unit": "N"}
-    assert group["network"] == make_policy().network()
+    assert group["stages"] == make_policy().to_json()
     assert (contract["control_dt"], contract["physics_dt"]) == (0.01, 0.002)
     assert contract["latency"]["action"] == {"assumed": 0.0, "randomized": [0.0, 0.0]}
     assert contract["task_config"] == {
@@ -94,14 +94,14 @@ def test_the_deployment_gives_what_the_groups_do_not() -> None:
     group = contract.groups["drone"]
     assert group.safety == {"tilt": Limit(None, 0.6, "rad")}
     assert group.actuation == make_actuation()
-    assert group.network is None
+    assert group.stages is None
     assert contract.latency == Latency(Delay(0.0, (0.0, 0.01)), Delay(0.0, (0.0, 0.02)))
     assert contract.measurement_errors == MeasurementErrors((0.5, 1.0), (0.0, 0.0))
     assert contract.metrics == {"error_m": "m, mean distance"}
     values = contract.to_json()
     joint = values["groups"]["drone"]["actuation"]["joints"][0]
     assert (joint["axis"], joint["no_load_speed"]) == ([0.0, 1.0, 0.0], None)
-    assert Contract.from_json(values, networks=False) == contract
+    assert Contract.from_json(values, stages=False) == contract
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_wrong_lines_of_the_actuation_are_named(line: str, value: Any) -> None:
     values = build_contract(make_env(deployment)).to_json()
     place = f"groups.drone.actuation.{line}"
     with pytest.raises(RookeryError) as e:
-        Contract.from_json(edited(values, place, value), networks=False)
+        Contract.from_json(edited(values, place, value), stages=False)
     assert f"contract line {place} is" in str(e.value)
 
 
@@ -135,10 +135,10 @@ def test_round_trip_is_exact(values: Values, tmp_path: Path) -> None:
 
 
 def test_the_object_is_typed(contract: Contract) -> None:
-    """Terms, action and network are the same objects as in the environment's and the policy's own declarations."""
+    """Terms, action and stages are the same objects as in the environment's and the policy's own declarations."""
     group = contract.groups["drone"]
     assert group.spec == make_group()
-    assert group.trained == NetworkSpec.from_json(make_policy().network())
+    assert group.trained == make_policy().chain
     assert (contract.provenance.steps, contract.provenance.seed, contract.provenance.commit) == (1000, 3, None)
     more = contract.with_provenance(steps=7, note="x")
     assert (more.provenance.steps, dict(more.provenance.more)) == (7, {"note": "x"})
@@ -190,12 +190,12 @@ def test_zoo_contracts_come_back_value_for_value(folder: Path) -> None:
         ("groups.drone.action.low", [0.0, 1.0]),
         ("groups.drone.action.high[1]", -6.0),
         ("groups.drone.action.neutral[0]", 1.5),
-        ("groups.drone.network", None),
-        ("groups.drone.network.observation_size", 16),
-        ("groups.drone.network.action_size", 4),
-        ("groups.drone.network.activation", "gelu"),
-        ("groups.drone.network.obs_clip", 0.0),
-        ("groups.drone.network.squash", "sigmoid"),
+        ("groups.drone.stages", None),
+        ("groups.drone.stages", []),
+        ("groups.drone.stages[1].activation", "gelu"),
+        ("groups.drone.stages[1].hidden[0]", 1.5),
+        ("groups.drone.stages[0].formula", "x"),
+        ("groups.drone.stages[2].function", "sigmoid"),
         ("groups.drone.safety.thrust.high", "0.6"),
         ("conventions.quaternion", "x, y, z, w"),
         ("provenance", "mine"),
@@ -222,11 +222,13 @@ def test_missing_and_misspelt_lines_are_named(values: Values) -> None:
 
 
 def test_newer_schema_is_refused_with_a_way_out(values: Values) -> None:
-    newer = {"schema_version": 3, "rookery_version": "9.0", "something": "else"}
-    with pytest.raises(RookeryError, match=r"schema version 3, written by Rookery 9\.0.*upgrade"):
+    newer = {"schema_version": 4, "rookery_version": "9.0", "something": "else"}
+    with pytest.raises(RookeryError, match=r"schema version 4, written by Rookery 9\.0.*upgrade"):
         Contract.from_json(newer)
     with pytest.raises(RookeryError, match=r"schema version 1, written by Rookery 0\.1\.0.*`rookery export"):
         Contract.from_json(edited(values, "schema_version", 1))
+    with pytest.raises(RookeryError, match=r"schema version 2, .*does not list the stages.*`rookery export"):
+        Contract.from_json(edited(values, "schema_version", 2))
     with pytest.raises(RookeryError, match="contract line schema_version is 0"):
         Contract.from_json(edited(values, "schema_version", 0))
 
@@ -309,15 +311,15 @@ def test_a_hidden_term_is_recorded_and_no_other_line_changes(contract: Contract,
 
 def test_policies_must_fit_the_contract(contract: Contract) -> None:
     with pytest.raises(RookeryError, match=r"groups.*\['drone'\].*\['keeper'\]"):
-        with_networks(contract, {"keeper": make_policy()})
-    with pytest.raises(RookeryError, match=r"groups\.drone\.network\.hidden\[1\]"):
-        with_networks(contract, {"drone": make_policy((32, 16))})
-    with pytest.raises(RookeryError, match=r"groups\.drone\.network\.observation_size is 14"):
+        with_stages(contract, {"keeper": make_policy()})
+    with pytest.raises(RookeryError, match=r"groups\.drone\.stages\[1\]\.hidden\[1\]"):
+        with_stages(contract, {"drone": make_policy((32, 16))})
+    with pytest.raises(RookeryError, match=r"groups\.drone\.stages\[0\] is 14, but it must be for 15 inputs"):
         build_contract(make_env(), {"drone": make_policy(inputs=14)})
     bare = build_contract(make_env())
-    assert with_networks(bare, {"drone": make_policy()}).groups["drone"].trained.hidden == (32, 32)
-    assert bare.groups["drone"].network is None
-    with pytest.raises(RookeryError, match="no network yet"):
+    assert with_stages(bare, {"drone": make_policy()}).groups["drone"].trained == make_policy().chain
+    assert bare.groups["drone"].stages is None
+    with pytest.raises(RookeryError, match="no stages yet"):
         _ = bare.groups["drone"].trained
 
 

@@ -14,8 +14,9 @@ import torch
 
 from rookery.policies.fuse import fuse_policies
 from rookery.policies.low_pass import low_pass
-from rookery.policies.nn.pictures import EncoderSpec, pictures_of
 from rookery.policies.policy import Policy
+from rookery.policies.stages.pictures import Convolutions, pictures_of
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -41,7 +42,7 @@ CASES: dict[str, tuple[Group, tuple[Any, ...], dict[str, Any]]] = {
     "two terms": (Group(1, (DEPTH, RATE, RGB), ACTION), DEFAULT, {"squash": "tanh", "activation": "relu"}),
     "history": (Group(1, (RATE, RGB), ACTION, 3), ((3, 4, 2), (3, 2, 1), (2, 1, 1)), {"activation": "elu"}),
     "newest": (Group(1, (RGB, RATE), ACTION, 3), DEFAULT, {"actor_inputs": 2 * 192}),
-    "memory": (Group(1, (RATE, DEPTH), ACTION), DEFAULT, {"memory": "gru", "memory_size": 5}),
+    "memory": (Group(1, (RATE, DEPTH), ACTION), DEFAULT, {"memory_size": 5}),
 }
 
 
@@ -49,9 +50,10 @@ def made(name: str = "depth") -> tuple[Policy, Group]:
     """A policy with large weights and a normaliser far from the identity."""
     group, lists, more = CASES[name]
     pictures = pictures_of((t.size, t.shape) for t in group.observation)
-    encoder = EncoderSpec(group.frame_size, tuple(pictures), *lists)
-    settings: dict[str, Any] = {"hidden": (12,), "obs_clip": 5.0} | more
-    policy = Policy(group.observation_size, 2, **settings, encoder=encoder)
+    settings: dict[str, Any] = {"hidden": (12,), "obs_clip": 5.0, "activation": "tanh"} | more
+    frames = settings.get("actor_inputs", group.observation_size) // group.frame_size
+    stage = Convolutions(group.frame_size, frames, tuple(pictures), *lists, settings["activation"])
+    policy = Policy(standard(group.observation_size, 2, **settings, encoder=stage.beside_numbers()))
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for key, x in policy.state_dict().items():
@@ -76,7 +78,7 @@ def answers(policy: Policy, obs: np.ndarray) -> np.ndarray:
     """Torch's actions, one episode from the first row to the last."""
     rows = torch.from_numpy(obs)
     with torch.no_grad():
-        if not policy.memory_size:
+        if not policy.state_size:
             return policy(rows).numpy()
         out = []
         state = policy.initial_state()
@@ -104,12 +106,15 @@ def test_a_stored_policy_is_the_same_policy(name: str, tmp_path: Path) -> None:
     contract = Contract.from_json(values)
     assert contract.to_json() == contract_of(policy, group).to_json()
     assert contract.groups["eye"].spec.observation == group.observation
-    assert contract.groups["eye"].network is not None
-    assert contract.groups["eye"].network.encoder == policy.encoder_spec
+    assert contract.groups["eye"].trained == policy.chain
     obs = questions(policy)
     want = answers(policy, obs)
     assert np.array_equal(answers(policies["eye"], obs), want)
     assert (np.abs(want) < 1.0).mean() > 0.3 and want.std() > 0.1
+
+
+STAGE = "stages.1.branches.1.0"
+AT = r"stages\[1\].branches\[1\]\[0\]"
 
 
 def edit(values: dict[str, Any], path: str, value: Any) -> None:
@@ -125,15 +130,15 @@ def edit(values: dict[str, Any], path: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "line"),
     [
-        ("observation.1.shape", [2, 9, 7, 1], r"network\.encoder"),
+        ("observation.1.shape", [2, 9, 7, 1], AT),
         ("observation.1.shape", [2, 7, 9, 2], r"observation\[1\]\.shape"),
         ("observation.1.shape", [14, 9], r"observation\[1\]\.shape"),
-        ("observation.1.shape", None, r"network\.encoder"),
-        ("network.encoder.frame", 130, r"network\.encoder"),
-        ("network.encoder.channels", [3], r"network\.encoder: an encoder has as many"),
-        ("network.encoder.kernels", [8, 4], r"network\.encoder: a picture of 7 rows and 9 columns is too small"),
-        ("network.encoder.kernels", ["a", 4], r"network\.encoder\.kernels\[0\]"),
-        ("network.encoder.strides", None, r"network\.encoder\.strides is missing"),
+        ("observation.1.shape", None, AT),
+        (f"{STAGE}.frame", 130, r"stages\[1\]: the stage pictures takes 130 numbers, and gets 131"),
+        (f"{STAGE}.channels", [3], AT + ": an encoder has as many"),
+        (f"{STAGE}.kernels", [8, 4], AT + ": a picture of 7 rows and 9 columns is too small"),
+        (f"{STAGE}.kernels", ["a", 4], AT + r"\.kernels\[0\]"),
+        (f"{STAGE}.strides", None, AT + r"\.strides is missing"),
     ],
 )
 def test_a_wrong_line_is_named(path: str, value: Any, line: str) -> None:
@@ -146,7 +151,7 @@ def test_a_wrong_line_is_named(path: str, value: Any, line: str) -> None:
 def test_a_contract_from_before_shapes_fits_where_the_picture_goes_to_a_perceptron() -> None:
     _, group = made()
     env = make_env(eye=group)
-    values = build_contract(env, {"eye": Policy(group.observation_size, 2)}).to_json()
+    values = build_contract(env, {"eye": Policy(standard(group.observation_size, 2))}).to_json()
     edit(values["groups"]["eye"], "observation.1.shape", None)
     check_compatible(Contract.from_json(values), env)
 
@@ -172,7 +177,7 @@ def test_the_c_answers_as_torch_does(name: str, tmp_path: Path) -> None:
     assert "malloc" not in code and "convolutions of pictures 7 x 9" in header.lower()
     native = NativePolicy(compile_library(tmp_path / "policy.c", tmp_path), read_header(tmp_path / "policy.h"))
     obs = questions(policy)
-    got = native.follow(obs, np.arange(len(obs)) == 0) if policy.memory_size else native.policy(obs)
+    got = native.follow(obs, np.arange(len(obs)) == 0) if policy.state_size else native.policy(obs)
     assert np.abs(got - answers(policy, obs)).max() <= 1e-5
 
 
@@ -195,7 +200,7 @@ def test_onnx_answers_as_torch_does(shared: Path) -> None:
 def test_changed_weights_of_a_convolution_are_noticed(shared: Path, tmp_path: Path) -> None:
     bundle = Path(shutil.copytree(shared, tmp_path / "bundle"))
     text = (bundle / "policy.c").read_text()
-    at = text.index("encoder_bias_1_0")
+    at = text.index("pictures_bias_1_0")
     end = text.index("};", at)
     (bundle / "policy.c").write_text(text[:end].rstrip() + ", 0.5f\n" + text[end:])
     with pytest.raises(RookeryError, match="is not run"):
@@ -214,12 +219,7 @@ def test_the_microcontroller_answers_as_torch_does(shared: Path) -> None:
 
 def test_other_tools_refuse() -> None:
     policy, group = made()
-    with pytest.raises(RookeryError, match="memory or encoder"):
+    with pytest.raises(RookeryError, match="convolutions of pictures"):
         low_pass(policy, group, 0.5)
-    with pytest.raises(RookeryError, match="a policy with an encoder of pictures is not fused"):
-        fuse_policies((policy, group), (Policy(group.observation_size, 2, (8,)), group), group)
-    estimating = dataclasses.replace(group, targets=(Term("velocity", 3, "m/s"),))
-    values = contract_of(policy, estimating).to_json()
-    values["groups"]["eye"]["network"] |= {"estimator": [4], "targets": 3}
-    with pytest.raises(RookeryError, match="left out where the network has a state estimator"):
-        Contract.from_json(values)
+    with pytest.raises(RookeryError, match=r"only perceptrons .* convolutions of pictures"):
+        fuse_policies((policy, group), (Policy(standard(group.observation_size, 2, (8,))), group), group)

@@ -126,6 +126,47 @@ def test_data_of_other_files_are_refused(bundle: Path) -> None:
         check_bundle(bundle)
 
 
+@pytest.mark.parametrize("place", ["g", "graphs"])
+def test_operators_with_graphs_of_their_own_are_refused(bundle: Path, place: str) -> None:
+    """Whose data the check of the outer graph would not see, and whose loops need not end."""
+    model = onnx.load(bundle / "policy.onnx")
+    inner = onnx.helper.make_graph([], "inner", [], [])
+    attribute = model.graph.node[-1].attribute.add(name="body")
+    if place == "g":
+        attribute.type = onnx.AttributeProto.GRAPH
+        attribute.g.CopyFrom(inner)
+    else:
+        attribute.type = onnx.AttributeProto.GRAPHS
+        attribute.graphs.append(inner)
+    (bundle / "policy.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(RookeryError, match="has a graph of its own"):
+        check_bundle(bundle)
+
+
+@pytest.mark.parametrize("place", ["initializer", "attribute", "attributes"])
+def test_sparse_arrays_whose_data_may_be_elsewhere_are_refused(bundle: Path, place: str) -> None:
+    model = onnx.load(bundle / "policy.onnx")
+    values = onnx.TensorProto(name="sparse", data_type=onnx.TensorProto.FLOAT, dims=[1])
+    values.data_location = onnx.TensorProto.EXTERNAL
+    values.external_data.add(key="location", value="../../etc/passwd")
+    indices = onnx.numpy_helper.from_array(np.zeros(1, np.int64), "at")
+    sparse = onnx.helper.make_sparse_tensor(values, indices, [3])
+    if place == "initializer":
+        model.graph.sparse_initializer.append(sparse)
+    else:
+        attribute = model.graph.node[0].attribute.add(name="sparse_value")
+        attribute.type = (
+            onnx.AttributeProto.SPARSE_TENSOR if place == "attribute" else onnx.AttributeProto.SPARSE_TENSORS
+        )
+        if place == "attribute":
+            attribute.sparse_tensor.CopyFrom(sparse)
+        else:
+            attribute.sparse_tensors.append(sparse)
+    (bundle / "policy.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(RookeryError, match="it holds sparse arrays"):
+        check_bundle(bundle)
+
+
 WITHOUT_TORCH = """
 import sys
 sys.modules["torch"] = None

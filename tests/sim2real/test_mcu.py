@@ -131,7 +131,7 @@ def test_the_emulated_program_starts_nothing_on_this_machine_and_ends(
     made = tmp_path / "made"
     call = f'host("touch {made}", {len(f"touch {made}")});'
     (tmp_path / "policy.c").write_text(
-        code.replace("normalize(obs, z);", f"normalize(obs, z); {call}").replace(
+        code.replace("normalize(obs, r0);", f"normalize(obs, r0); {call}").replace(
             "static float clamp", SYSTEM.replace("__asm", "__asm__") + "\nstatic float clamp", 1
         )
     )
@@ -139,7 +139,7 @@ def test_the_emulated_program_starts_nothing_on_this_machine_and_ends(
         check_mcu(tmp_path, run_c=True)
     assert not made.exists()
     (tmp_path / "policy.c").write_text(
-        code.replace("normalize(obs, z);", "normalize(obs, z); while (obs != NULL) { }", 1).replace(
+        code.replace("normalize(obs, r0);", "normalize(obs, r0); while (obs != NULL) { }", 1).replace(
             "#include <math.h>", "#include <math.h>\n#include <stddef.h>"
         )
     )

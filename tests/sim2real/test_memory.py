@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import rookery
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
@@ -42,10 +43,10 @@ def group(estimates: bool = False) -> Group:
 def made(estimates: bool = False, **more: Any) -> Policy:
     """A policy with large weights and a normaliser far from the identity."""
     generator = torch.Generator().manual_seed(0)
-    settings: dict[str, Any] = {"hidden": (16,), "obs_clip": 5.0, "memory": "gru", "memory_size": MEMORY} | more
+    settings: dict[str, Any] = {"hidden": (16,), "obs_clip": 5.0, "memory_size": MEMORY} | more
     if estimates:
         settings |= {"actor_inputs": FRAME, "estimator": (8,), "targets": 3}
-    policy = Policy(FRAME * (HISTORY if estimates else 1), 2, **settings)
+    policy = Policy(standard(FRAME * (HISTORY if estimates else 1), 2, **settings))
     with torch.no_grad():
         for name, x in policy.state_dict().items():
             if name.endswith("std"):
@@ -105,20 +106,21 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 def test_torch_steps_by_the_equations_of_the_contract() -> None:
     policy = made()
     values = contract_of(policy).to_json()["groups"]["leg"]
-    assert values["network"]["memory"] == "gru" and values["network"]["memory_size"] == MEMORY
-    assert "r, z = sigmoid(W x + b + U h + c), n = tanh(W x + b + r * (U h + c))" in values["memory"]
-    assert "(1 - z) * n + z * h" in values["memory"] and "h is zero at an episode's start" in values["memory"]
+    formula = values["stages"][1]["formula"]
+    assert values["stages"][1]["stage"] == "gru" and values["stages"][1]["size"] == MEMORY
+    assert "r and z are sigmoid(W x + b + U h + c), n is tanh(W x + b + r (U h + c))" in formula
+    assert "h = (1 - z) n + z h" in formula and "h is zero at an episode's start" in formula
     a = {name: x.numpy().astype(float) for name, x in policy.state_dict().items()}
     obs, start, wanted = steps(policy)
     for i, row in enumerate(obs):
         h = np.zeros(MEMORY) if start[i] else h  # noqa: F821
-        x = np.clip((row - a["mean"]) / a["std"], -5.0, 5.0)
-        wx = (a["cell.weight_ih"] @ x + a["cell.bias_ih"]).reshape(3, MEMORY)
-        uh = (a["cell.weight_hh"] @ h + a["cell.bias_hh"]).reshape(3, MEMORY)
+        x = np.clip((row - a["normalize.mean"]) / a["normalize.std"], -5.0, 5.0)
+        wx = (a["gru.weight_ih"] @ x + a["gru.bias_ih"]).reshape(3, MEMORY)
+        uh = (a["gru.weight_hh"] @ h + a["gru.bias_hh"]).reshape(3, MEMORY)
         r, z = sigmoid(wx[:2] + uh[:2])
         h = (1.0 - z) * np.tanh(wx[2] + r * uh[2]) + z * h
-        hidden = np.tanh(a["layers.0.weight"] @ h + a["layers.0.bias"])
-        action = np.clip(a["layers.1.weight"] @ hidden + a["layers.1.bias"], -1.0, 1.0)
+        hidden = np.tanh(a["perceptron.weight_0"] @ h + a["perceptron.bias_0"])
+        action = np.clip(a["perceptron.weight_1"] @ hidden + a["perceptron.bias_1"], -1.0, 1.0)
         np.testing.assert_allclose(wanted[i], action, atol=1e-5)
 
 
@@ -186,7 +188,7 @@ def test_the_header_says_what_the_memory_is(tmp_path: Path) -> None:
         "#define ROOKERY_POLICY_MEMORY 12",
         "void rookery_reset(rookery_memory *memory);",
         "void rookery_policy(const float obs[5], rookery_memory *memory, float action[2]);",
-        "GRU 5 -> 12 and multilayer perceptron 12 -> 16 -> 2",
+        "GRU 5 -> 12; multilayer perceptron 12 -> 16 -> 2, tanh",
     ):
         assert line in text, line
 
@@ -240,10 +242,10 @@ def test_golden_vectors_without_starts_are_refused(start: Any, bundle: Path) -> 
 @pytest.mark.parametrize(
     ("edit", "line"),
     [
-        (lambda g: g["network"].pop("memory_size"), "network.memory_size"),
-        (lambda g: g["network"].update(memory="lstm"), "network.memory"),
-        (lambda g: [g["network"].pop(k) for k in ("memory", "memory_size")], "memory"),
-        (lambda g: g.update(memory="some memory"), "memory"),
+        (lambda g: g["stages"][1].pop("size"), r"stages\[1\].size is missing"),
+        (lambda g: g["stages"][1].update(stage="lstm"), r"stages\[1\].stage"),
+        (lambda g: g["stages"].pop(1), "stages: the stage perceptron takes 12 numbers, and gets 5"),
+        (lambda g: g["stages"][1].update(formula="some memory"), r"stages\[1\].formula"),
     ],
 )
 def test_contracts_that_do_not_say_what_the_memory_is_are_refused(edit: Any, line: str) -> None:
@@ -289,10 +291,10 @@ def test_a_runtime_without_rookery(shared: Path) -> None:
 def test_the_gates_c_and_torch_remember_alike(tmp_path: Path) -> None:
     env = rookery.make("drone-hover", 3, config={"episode_s": 0.2})
     spec = env.groups["drone"]
-    policy = Policy(spec.observation_size, 4, (8,), memory="gru", memory_size=6).eval()
+    policy = Policy(standard(spec.observation_size, 4, (8,), memory_size=6)).eval()
     with torch.no_grad():
-        policy.cell.weight_hh.mul_(3.0)
-        policy.layers[-1].weight.mul_(3.0)
+        policy.get_parameter("gru.weight_hh").mul_(3.0)
+        layers_of(policy)[-1].weight.mul_(3.0)
     contract = build_contract(env, {"drone": policy})
     native = act_native(compile_policies({"drone": policy}, contract, tmp_path), env)
     compared = Compared(native, act_with({"drone": policy}, env))

@@ -46,7 +46,8 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def observations(policy: Any, count: int = 200) -> tuple[np.ndarray, np.ndarray]:
     """Rows [n, O] about as the policy meets them, and where episodes begin [n]."""
     rng = np.random.default_rng(3)
-    rows = policy.mean.numpy() + 2.0 * policy.std.numpy() * rng.standard_normal((count, policy.observation_size))
+    mean, std = (policy.get_buffer(f"normalize.{name}").numpy() for name in ("mean", "std"))
+    rows = mean + 2.0 * std * rng.standard_normal((count, policy.observation_size))
     start = rng.random(count) < 0.05
     start[0] = True
     return rows.astype(np.float32), start
@@ -72,10 +73,10 @@ def test_the_bundle_proves_itself(trained: tuple[Path, Path], capsys: pytest.Cap
     golden = np.load(bundle / "golden.npz")
     policy = load_policy(run)[0]["drone"]
     wanted = followed(
-        policy, golden["observations"], golden["start"] if policy.memory_size else np.ones(len(golden["actions"]))
+        policy, golden["observations"], golden["start"] if policy.state_size else np.ones(len(golden["actions"]))
     )
     np.testing.assert_allclose(golden["actions"], wanted, atol=1e-5)
-    assert (golden["start"].sum() if policy.memory_size else 0) < 0.1 * len(wanted)  # sequences of many steps
+    assert (golden["start"].sum() if policy.state_size else 0) < 0.1 * len(wanted)  # sequences of many steps
     assert np.abs(wanted).max() <= 1.0 and wanted.std(0).min() > 1e-3  # squashed, and no constant
 
 
@@ -87,16 +88,16 @@ def test_c_and_onnx_follow_the_policy_through_episodes(trained: tuple[Path, Path
     wanted = followed(policy, rows, start)
     compiled = Network(bundle)
     session = ort.InferenceSession(bundle / "policy.onnx", providers=["CPUExecutionProvider"])
-    assert [i.name for i in session.get_inputs()] == ["obs", *(["h_in"] if policy.memory_size else [])]
+    assert [i.name for i in session.get_inputs()] == ["obs", *(["h_in"] if policy.state_size else [])]
     for row, new, action in zip(rows, start, wanted, strict=True):
         if new:
             compiled.reset()
-            state = {"h_in": np.zeros((1, policy.memory_size), np.float32)} if policy.memory_size else {}
+            state = {"h_in": np.zeros((1, policy.state_size), np.float32)} if policy.state_size else {}
         np.testing.assert_allclose(compiled(row), action, atol=1e-5)
         got, *after = session.run(None, {"obs": row[None], **state})
         state = dict(zip(state, after, strict=True))
         np.testing.assert_allclose(got[0], action, atol=1e-5)
-    if policy.memory_size:  # the state matters
+    if policy.state_size:  # the state matters
         assert np.abs(followed(policy, rows, np.ones(len(rows), bool)) - wanted).max() > 1e-3
 
 

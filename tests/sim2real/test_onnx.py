@@ -53,7 +53,7 @@ def test_parity_with_torch(hidden: tuple[int, ...], activation: str, tmp_path: P
     assert [p.name for p in tmp_path.iterdir()] == ["policy.onnx"]
     assert policy.training, "the policy given is not touched"
     session = ort.InferenceSession(tmp_path / "policy.onnx", providers=["CPUExecutionProvider"])
-    obs = golden_observations(policy.mean.numpy(), policy.std.numpy(), policy.obs_clip)
+    obs = golden_observations(policy)
     given = np.concatenate([session.run(["action"], {"obs": row[None]})[0] for row in obs])
     with torch.no_grad():
         assert np.abs(given - policy(torch.from_numpy(obs)).numpy()).max() <= 1e-5

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from rookery.policies.policy import Policy
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -43,13 +44,15 @@ def made(
     """A policy with large weights and normalisers far from the identity."""
     generator = torch.Generator().manual_seed(0)
     settings = {"hidden": (16, 32), "activation": "elu", "obs_clip": 5.0} | more
-    policy = Policy(FRAME * HISTORY, 2, actor_inputs=actor_inputs, estimator=estimator, targets=targets, **settings)
+    policy = Policy(
+        standard(FRAME * HISTORY, 2, actor_inputs=actor_inputs, estimator=estimator, targets=targets, **settings)
+    )
     with torch.no_grad():
         for name, x in policy.state_dict().items():
             if name.endswith("std"):
                 x.uniform_(0.2, 3.0, generator=generator)
             else:
-                x.normal_(0.0, x.shape[-1] ** -0.5 if name.endswith("weight") else 0.3, generator=generator)
+                x.normal_(0.0, x.shape[-1] ** -0.5 if "weight" in name else 0.3, generator=generator)
     return policy
 
 
@@ -81,7 +84,7 @@ def bundle(shared: Path, tmp_path: Path) -> Path:
 
 def questions(policy: Policy) -> tuple[Any, Any]:
     """Observations [n, O], and targets [n, M] of which the first three must be predicted."""
-    obs = golden_observations(policy.mean.numpy(), policy.std.numpy(), policy.obs_clip)
+    obs = golden_observations(policy)
     known = np.random.default_rng(1).standard_normal((len(obs), policy.targets)).astype(np.float32)
     known[:, :3] = np.nan
     return obs, known
@@ -132,7 +135,7 @@ def test_frames_are_stacked_oldest_first(bundle: Path, tmp_path: Path) -> None:
     for words in (
         "One of the 4 frames of an observation, frame[i] =",
         "* 0..2 velocity m/s body 0.5 none",
-        "State estimator 20 -> 24 -> 12 -> 7 and multilayer perceptron 12 -> 16 -> 32 -> 2",
+        "state estimator 20 -> 24 -> 12 -> 7, elu; multilayer perceptron 12 -> 16 -> 32 -> 2, elu; final clip",
         "void rookery_remember(const float frame[5], float obs[20]);",
     ):
         assert words in header
@@ -144,7 +147,7 @@ def test_frames_are_stacked_oldest_first(bundle: Path, tmp_path: Path) -> None:
 
 def test_actions_for_known_targets_are_checked_too(bundle: Path) -> None:
     code = (bundle / "policy.c").read_text()
-    (bundle / "policy.c").write_text(code.replace("(known[i] - target_mean[i])", "(known[i] + target_mean[i])"))
+    (bundle / "policy.c").write_text(code.replace("(known[i] - estimator_mean[i])", "(known[i] + estimator_mean[i])"))
     with pytest.raises(RookeryError, match=r"policy\.c differs"):
         check_bundle(bundle, run_c=True)
 
@@ -159,7 +162,8 @@ def test_the_contract_says_it_all(tmp_path: Path) -> None:
         "name": "path", "size": 4, "slice": [3, 7], "unit": "m", "frame": "", "scale": 1.0, "clip": None, "formula": "path",
         "expression": {"kind": "quantity", "name": "path", "count": 4, "unit": "m"},
     }  # fmt: skip
-    assert (leg["network"]["actor_inputs"], leg["network"]["targets"], leg["network"]["estimator"]) == (5, 7, [24, 12])
+    frame, predicts = (branch[0] for branch in leg["stages"][1]["branches"])
+    assert frame["slices"] == [[15, 20]] and (predicts["outputs"], predicts["hidden"]) == (7, [24, 12])
     save_policy(tmp_path, {"leg": policy}, contract.to_json())
     back, read = load_policy(tmp_path)
     obs = torch.randn(3, FRAME * HISTORY)
@@ -174,9 +178,14 @@ def test_the_contract_says_it_all(tmp_path: Path) -> None:
         ("observation.1.history", 2, r"observation\[1\]\.history is 2, but it must be 4"),
         ("frames", None, r"frames is None"),
         ("future.0", "pace", r"future\[0\] is 'pace'"),
-        ("network.actor_inputs", 7, "a multiple of 5"),
-        ("network.targets", 6, "targets is 6, but it must be 7"),
-        ("network.observation_size", 5, "20, the sum of the terms' sizes times their history"),
+        (
+            "stages.1.branches.0.0.slices",
+            [[14, 21]],
+            r"stages\[1\].branches\[0\]\[0\]: the slice \[14, 21\] is no part of a row of 20",
+        ),
+        ("stages.1.branches.1.0.outputs", 6, "takes 12 numbers, and gets 11"),
+        ("targets.1.size", 5, r"targets\[1\]\.slice"),
+        ("observation.0.history", 4.0, r"observation\[0\]\.history"),
         ("targets.0.slice", [1, 4], r"targets\[0\]\.slice"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Contracts of version 1: completed from the task, refused where that is not possible."""
+"""Older contracts and weights: brought to this version bit for bit, refused where that is not possible."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 import rookery.policies
 from rookery.experiments.runs import open_run
+from rookery.policies.training.store import _digest
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.upgrade import main, upgraded
@@ -21,9 +24,26 @@ ZOO = Path(rookery.policies.__file__).parent / "zoo"
 NEW_LINES = ("formula", "expression", "local", "initial", "estimated", "clock")
 
 
+def version_2(values: Values) -> Values:
+    """What version 2 said of the same policy: sizes of a network, by the names that they had."""
+    old = copy.deepcopy(values)
+    old["schema_version"] = 2
+    old["conventions"] |= {name: text.replace("policy ", "network ") for name, text in old["conventions"].items()}
+    for group in old["groups"].values():
+        first, *more, last = group.pop("stages")
+        perceptron = more[-1]
+        network = {"observation_size": first["size"], "action_size": last["size"], "hidden": perceptron["hidden"]}
+        network |= {"activation": perceptron["activation"], "obs_clip": first["clip"], "squash": last["function"]}
+        if len(more) == 2:
+            network |= {"memory": "gru", "memory_size": more[0]["size"]}
+            group["memory"] = "equations"
+        group |= {"network": network, "normaliser": "in words"}
+    return old
+
+
 def version_1(values: Values) -> Values:
     """What version 1 said of the same policy."""
-    old = copy.deepcopy(values)
+    old = version_2(values)
     old["schema_version"] = 1
     old["assumed_delay"] = old.pop("latency")["action"]["randomized"]
     del old["measurement_errors"], old["metrics"], old["conventions"]["error"]
@@ -43,7 +63,7 @@ def stored(task: str) -> Values:
 
 @pytest.mark.parametrize("task", ["drone-hover", "go2-velocity", "table-reach", "volley-hit"])
 def test_an_old_contract_of_the_zoo_becomes_the_new_one(task: str) -> None:
-    """Nothing that version 1 said changes, and everything that version 2 asks for is there."""
+    """Nothing that version 1 said changes, and everything that version 3 asks for is there."""
     new = stored(task)
     if task == "table-reach":
         new["latency"]["observation"]["randomized"] = [0.0, 0.0125]  # its default while contracts were of version 1
@@ -65,6 +85,57 @@ def test_unknown_ranges_stay_unknown() -> None:
     none = upgraded(old | {"provenance": old["provenance"] | {"randomisation": "none"}})
     assert none["measurement_errors"] == {"noise": [0.0, 0.0], "bias": [0.0, 0.0]}
     Contract.from_json(own)
+
+
+@pytest.mark.parametrize("task", sorted(p.name for p in ZOO.iterdir() if (p / "contract.json").exists()))
+def test_version_2_of_the_whole_zoo_becomes_the_new_one(task: str) -> None:
+    new = stored(task)
+    old = version_2(new)
+    assert old != new and upgraded(old) == new
+
+
+OLD_NAMES = {
+    "normalize.mean": "mean", "normalize.std": "std", "gru.weight_ih": "cell.weight_ih", "gru.weight_hh": "cell.weight_hh",
+    "gru.bias_ih": "cell.bias_ih", "gru.bias_hh": "cell.bias_hh", "perceptron.weight_0": "layers.0.weight",
+    "perceptron.bias_0": "layers.0.bias", "perceptron.weight_1": "layers.1.weight", "perceptron.bias_1": "layers.1.bias",
+}  # fmt: skip
+
+
+def as_version_2(source: Path, folder: Path) -> Path:
+    """A folder of the zoo as it was, its weights under the names that they had."""
+    folder.mkdir()
+    values = version_2(json.loads((source / "contract.json").read_text()))
+    tensors = {OLD_NAMES[name]: x for name, x in load_file(source / "policy.safetensors").items()}
+    (group,) = values["groups"].values()
+    metadata = {"network": json.dumps(group["network"]), "sha256": _digest(tensors)}
+    save_file(tensors, folder / "policy.safetensors", metadata)
+    (folder / "contract.json").write_text(json.dumps(values))
+    return folder
+
+
+def test_weights_of_version_2_act_by_the_same_bits_and_are_rewritten(tmp_path: Path) -> None:
+    source = ZOO / "drone-hover-gru"
+    folder = as_version_2(source, tmp_path / "run")
+    obs, state = torch.randn(64, 16), torch.randn(64, 32)
+    with torch.no_grad():
+        wanted = open_run(source)[0]["drone"].step(obs, state)
+        before = open_run(folder)[0]["drone"].step(obs, state)
+        assert main([str(folder)]) == 0
+        after = open_run(folder)[0]["drone"].step(obs, state)
+    assert all(torch.equal(x, y) and torch.equal(x, z) for x, y, z in zip(wanted, before, after, strict=True))
+    assert json.loads((folder / "contract.json").read_text()) == json.loads((source / "contract.json").read_text())
+    assert load_file(folder / "policy.safetensors").keys() == load_file(source / "policy.safetensors").keys()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"memory": "lstm", "memory_size": 3}, {"hidden": "wide"}, {"squash": "sigmoid"}, {"obs_clip": None}, {"x": 1}],
+)
+def test_networks_that_nothing_is_known_of_are_refused(change: Values) -> None:
+    old = version_2(stored("drone-hover"))
+    old["groups"]["drone"]["network"] |= change
+    with pytest.raises(RookeryError, match=r"schema version 2, .* `rookery export RUN --out DIR`"):
+        upgraded(old)
 
 
 def test_open_run_completes_and_a_bundle_is_refused(tmp_path: Path) -> None:

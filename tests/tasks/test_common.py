@@ -104,7 +104,7 @@ def test_tensors_are_as_declared(task):
         assert all(r.dtype == torch.float32 for r in reward.values())
         assert terminated.shape == truncated.shape == (N,)
     assert env.state.shape == (N, env.state_size)
-    for g, terms in env.task.observe().items():
+    for g, terms in env.observe_terms().items():
         assert terms.keys() == {t.name for t in env.groups[g].observation}
 
 

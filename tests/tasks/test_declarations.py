@@ -66,4 +66,4 @@ def test_the_contract_says_how_actions_reach_the_motors(env: Env) -> None:
         named = [r.name for r in a.multirotor.rotors] if a.multirotor else [j.name for j in a.joints]
         assert list(a.actuators[: len(named)]) == named
         assert 0.0 < a.period <= contract.control_dt
-    assert Contract.from_json(contract.to_json(), networks=False) == contract
+    assert Contract.from_json(contract.to_json(), stages=False) == contract

@@ -7,6 +7,7 @@ observes after random actions. The C of all tasks is compiled once.
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,8 +21,9 @@ from torch import Tensor
 import rookery
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.specs import Group, Term
-from rookery.sim.terms_c import HELPERS, identifier, observe_state, quantities_of
+from rookery.sim.terms.c import HELPERS, identifier, observe_state, quantities_of
 from rookery.tasks.registry import TASKS
+from tests.sim2real.independent_runtime import evaluate
 
 WORLDS = 6
 STEPS = 12
@@ -82,7 +84,10 @@ def play(task_id: str, config: dict[str, Any]) -> dict[str, Seen]:
     for step in range(STEPS):
         measured = {g: copied(v) for g, v in env.task.measured().items()}
         privileged = env.task.observe_privileged()
-        for g, values in env.task.observe().items():
+        for g, values in env.observe_terms().items():
+            measured[g] = (
+                copied(env.sensors.read(g)) | measured[g]
+            )  # those that a task measures in another way too, by that
             now, old = measured[g], last.get(g, {})
             out[g].taking_part.append(torch.ones(WORLDS, env.groups[g].count) if env.active is None else env.active[g])
             out[g].observed.append(copied(values | privileged.get(g, {})))
@@ -152,6 +157,19 @@ def test_the_c_of_terms_is_their_expressions(seen: dict[str, Seen], tmp_path: Pa
             assert (abs(torch.from_numpy(got) - wanted) <= allowed).all()
 
 
+def test_json_is_enough_to_compute_terms(seen: dict[str, Seen]) -> None:
+    """Somebody else's evaluation, in NumPy, of what contracts say."""
+    for group in seen.values():
+        now, before = (
+            {k: v[0, 0].double().numpy() for k, v in values[-1].items()} for values in (group.measured, group.before)
+        )
+        for name, term in group.terms.items():
+            value = evaluate(json.loads(json.dumps(term.expression.to_json())), now, before)
+            wanted = term.expression.evaluate(group.measured[-1], group.before[-1])[0, 0]
+            error = (torch.from_numpy(value) - wanted).abs()
+            assert (error <= tolerance(wanted, term, group.measured[-1])).all(), f"{name}: {term.formula}"
+
+
 def compiled(code: str, at: Path) -> Any:
     """The function, of structs as arrays of floats."""
     source, library = at.with_suffix(".c"), at.with_suffix(".so")
@@ -168,6 +186,7 @@ def compiled(code: str, at: Path) -> Any:
 def test_identifiers() -> None:
     assert identifier("tool's position + x") == "tools_position_x"
     assert identifier("1 for each") == "q_1_for_each"
+    assert identifier("double") == "q_double"
 
 
 def test_cases_are_all_tasks() -> None:

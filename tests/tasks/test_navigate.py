@@ -116,15 +116,20 @@ def test_the_lidar_has_pillars_where_they_are():
     pillar[:, 3, :2] = (0.5 + radius) * sides
     task.pillars.set_state(None, pillar)
     put(env, torch.tensor([[0.0, 0.0, 1.2]]).expand(4, 3))
-    ring = task.observe()["drone"]["lidar"][:, 0]
+    ring = env.observe_terms()["drone"]["lidar"][:, 0]
     assert ring.argmin(1).tolist() == [0, 6, 12, 18]
     assert ring.amin(1).tolist() == pytest.approx([0.5] * 4, abs=1e-5)
     assert (ring == task.cfg.lidar_range_m).sum(1).min() > 12
 
 
+def cameras_of(env):
+    (reader,) = env.sensors.readers["drone"].values()
+    return reader.cameras
+
+
 def test_a_camera_shows_the_pillars_ahead():
     env = make(8, obs="segmentation")
-    obs = env.task.vision.cameras.read()
+    obs = cameras_of(env).read()
     assert (obs == CLASSES.index("obstacle")).flatten(1).any(1).all()
     assert "lidar" not in env.groups["drone"].slices()
 

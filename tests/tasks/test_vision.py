@@ -15,9 +15,8 @@ from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.sensors.cameras import CLASSES, Cameras
-from rookery.sim.specs import Group, Term
+from rookery.sim.sensors.pictures import Marks, PictureConfig, beacon, picture_terms
 from rookery.tasks.drones.hover import Hover, HoverConfig
-from rookery.tasks.drones.vision import BEACON_RADIUS, Vision, VisionConfig, beacon, image_terms
 
 TARGET = CLASSES.index("target")
 WIDTH = 24
@@ -26,7 +25,7 @@ KINDS = ("depth", "rgb", "segmentation")
 
 
 @dataclass(frozen=True)
-class SeeingConfig(HoverConfig, VisionConfig):
+class SeeingConfig(HoverConfig):
     """Hover with pictures."""
 
     image_width: int = WIDTH
@@ -38,19 +37,10 @@ class SeeingHover(Hover):
 
     Config: ClassVar[type] = SeeingConfig
     cfg: Any
+    shared = False
 
-    def setup(self) -> None:
-        super().setup()
-        self.vision = Vision(self.world, self.names, self.cfg, self.randomization_rng)
-
-    def groups(self) -> dict[str, Group]:
-        place = () if self.vision.on else (Term("position_error", 3, "m", "body"),)
-        return {"drone": Group(self.cfg.num_drones, (*place, *self.body_terms(), *image_terms(self.cfg)), self.action)}
-
-    def observe(self) -> dict[str, dict[str, Tensor]]:
-        if not self.vision.on:
-            return super().observe()
-        return {"drone": {**self.observe_body(), **self.vision.observe(beacon(self.target), BEACON_RADIUS)}}
+    def marks(self) -> Marks:
+        return super().marks()._replace(own=not self.shared)
 
 
 def make(obs: str, n: int = 3, engine: str = "mujoco", **config: Any) -> VecEnv:
@@ -81,10 +71,10 @@ def picture(env: VecEnv, obs: Tensor) -> Tensor:
 
 
 def test_state_stays_as_it_was():
-    assert image_terms(VisionConfig()) == ()
+    assert picture_terms(PictureConfig(), [("onboard",)], "camera") == ()
     seeing = make("state")
     plain = VecEnv(Hover(), make_world("mujoco", Hover().scene(), 3))
-    assert seeing.task.vision.observe() == {}
+    assert not seeing.task.sees and not seeing.sensors.on
     assert torch.equal(seeing.reset(seed=1)[0]["drone"], plain.reset(seed=1)[0]["drone"])
 
 
@@ -99,10 +89,10 @@ def test_the_policy_gets_every_pixel_between_0_and_1(obs):
     assert seen.max() <= 1.0
     assert seen.std() > 0.05
     camera = Cameras(env.world, ["drone_0/onboard"], WIDTH, HEIGHT, obs, 10.0)
-    camera.spheres(beacon(env.task.target), BEACON_RADIUS)
+    camera.spheres(*beacon(env.task.target)[:2])
     whole = {"depth": 10.0, "rgb": 255.0, "segmentation": len(CLASSES) - 1}[obs]
     assert torch.allclose(seen, camera.read().flatten(2) / whole, atol=1e-6)
-    (term,) = image_terms(env.task.cfg)
+    (term,) = env.task.pictures()
     shaped = seen.view(3, 1, *term.shape)[:, 0]
     assert torch.allclose(shaped, camera.read().view(shaped.shape) / whole, atol=1e-6)
     assert term.shape == (1, HEIGHT, WIDTH, pixels // (WIDTH * HEIGHT))
@@ -116,7 +106,7 @@ def test_every_engine_shows_the_same(obs):
         env = make(obs, 2, engine, num_drones=2)
         put(env, pos, (0.96, 0.0, 0.0, 0.28))
         env.task.target.copy_(torch.tensor([0.5, 0.5, 2.0]))
-        pictures.append(env.task.observe()["drone"][obs].clone())
+        pictures.append(env.observe_terms()["drone"][obs].clone())
         env.close()
     for other in pictures[1:]:
         assert ((other - pictures[0]).abs() > 1e-3).float().mean() < 2e-3
@@ -125,7 +115,7 @@ def test_every_engine_shows_the_same(obs):
 def test_at_its_target_a_drone_sees_all_of_its_beacon():
     env = make("segmentation", 1, image_width=80, image_height=60)
     put(env, env.task.target)
-    seen = env.task.observe()["drone"]["segmentation"].view(60, 80) == TARGET
+    seen = env.observe_terms()["drone"]["segmentation"].view(60, 80) == TARGET
     columns = seen.any(0).nonzero().flatten()
     rows = seen.any(1).nonzero().flatten()
     assert columns[0] > 0
@@ -145,10 +135,10 @@ def test_the_beacon_grows_as_a_drone_nears_it_and_leaves_the_picture_when_it_tur
     sizes = []
     for ahead in (-0.8, 0.0, 0.6):
         put(env, env.task.target + torch.tensor([ahead, 0.0, 0.0]))
-        sizes.append(int((env.task.observe()["drone"]["segmentation"] == TARGET).sum()))
+        sizes.append(int((env.observe_terms()["drone"]["segmentation"] == TARGET).sum()))
     assert 0 < sizes[0] < sizes[1] < sizes[2]
     put(env, env.task.target, (0.0, 0.0, 0.0, 1.0))
-    assert not (env.task.observe()["drone"]["segmentation"] == TARGET).any()
+    assert not (env.observe_terms()["drone"]["segmentation"] == TARGET).any()
 
 
 def test_drones_see_each_other_and_only_their_own_marks():
@@ -156,13 +146,13 @@ def test_drones_see_each_other_and_only_their_own_marks():
     target = torch.tensor([[[0.0, 0.0, 2.0], [0.0, 8.0, 2.0]]])
     env.task.target.copy_(target)
     put(env, torch.tensor([[[0.0, 0.0, 2.0], [0.25, 0.0, 1.97]]]))
-    first, second = env.task.observe()["drone"]["segmentation"][0]
+    first, second = env.observe_terms()["drone"]["segmentation"][0]
     assert (first == TARGET).any()
     assert (first == CLASSES.index("drone")).any()
     assert not (second == TARGET).any()
     assert not (second == CLASSES.index("drone")).any()
-    shared = env.task.vision.observe(beacon(target), BEACON_RADIUS, own=False)["segmentation"][0, 1]
-    assert (shared == TARGET).any()
+    env.task.shared = True
+    assert (env.observe_terms()["drone"]["segmentation"][0, 1] == TARGET).any()
 
 
 def test_a_new_episode_begins_with_its_own_picture():
@@ -174,7 +164,7 @@ def test_a_new_episode_begins_with_its_own_picture():
     first = picture(env, obs["drone"])
     last = picture(env, info["final_observation"]["drone"])
     assert (first - last).abs().amax(dim=(1, 2)).min() > 0.05
-    assert torch.equal(first, env.task.observe()["drone"]["depth"] * env.groups["drone"].observation[-1].scale)
+    assert torch.equal(first, env.observe_terms()["drone"]["depth"] * env.groups["drone"].observation[-1].scale)
 
 
 def test_seed_and_resume_give_the_same_pictures():
@@ -197,7 +187,7 @@ def test_seed_and_resume_give_the_same_pictures():
 )
 def test_refusals(config, message):
     with pytest.raises(RookeryError, match=message):
-        image_terms(VisionConfig(**config))
+        Hover(HoverConfig(**config))
 
 
 def test_the_cameras_of_drones_differ_where_that_is_drawn():
@@ -205,9 +195,10 @@ def test_the_cameras_of_drones_differ_where_that_is_drawn():
     env.reset()
     names = env.randomization.names
     assert {"visual_camera_shift", "visual_camera_tilt", "visual_fov"} <= set(names)
-    look = env.task.vision.cameras.look
+    (reader,) = env.sensors.readers["drone"].values()
+    look = reader.cameras.look
     fov = env.randomization.values[:, names.index("visual_fov")]
-    half = 0.5 * float(env.task.vision.cameras.fovy[0])
+    half = 0.5 * float(reader.cameras.fovy[0])
     torch.testing.assert_close(look.zoom[:, 0], torch.tan(fov * half) / math.tan(half), rtol=1e-5, atol=1e-6)
     assert len(look.pos[:, 0, 0].unique()) == 4
     nominal = rookery.make("drone-hover", 4, config={"obs": "depth"}, seed=1)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rookery.sim.actions import check_actions
 from rookery.sim.adapters.isaacgym.vec_task import VecTask
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import own
@@ -49,7 +50,7 @@ class VecTaskSource(Env):
         self._length = torch.zeros(self.num_envs, dtype=torch.int64)
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        seed = self._seed if seed is None else seed
+        seed = self._seed if seed is None else check_seed(seed)
         if seed is not None:
             torch.manual_seed(seed)
             self._seed = None  # later episodes go on with the stream

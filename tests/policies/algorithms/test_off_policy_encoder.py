@@ -10,6 +10,7 @@ from policies_drive import Drive
 from policies_fake import FakeEnv
 from policies_spot import COLUMNS, ROWS, SpotEnv
 
+from rookery.policies.algorithms.chains import pictures_in
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.nn.features import Features
@@ -58,7 +59,7 @@ def test_the_critics_loss_alone_trains_the_encoder(name: str, kind: int) -> None
         after = {key: [w for n in pair for w in weights(n)] for key, pair in networks.items()}
         assert all(torch.equal(a, b) for a, b in zip(before[still], after[still], strict=True))
         assert all(not torch.equal(a, b) for a, b in zip(before[moving], after[moving], strict=True))
-        assert len(list(learner.features.encoder.parameters())) == 4 * len(learner.encoder.pictures)
+        assert len(list(learner.features.encoder.parameters())) == 4 * len(pictures_in(learner.encoder).pictures)
 
 
 @pytest.mark.parametrize("kind", [0, 1])
@@ -182,5 +183,5 @@ def test_settings_that_do_not_go_together(changes: dict[str, Any], message: str)
 
 def test_features_of_an_encoder_are_what_it_gives() -> None:
     learner = made()[0].learners["eye"]
-    assert isinstance(learner.features, Features) and learner.features.size == 3 + learner.encoder.features
+    assert isinstance(learner.features, Features) and learner.features.size == 3 + pictures_in(learner.encoder).outputs
     assert not SACConfig(**COMMON).in_kernel and learner.compiled is None

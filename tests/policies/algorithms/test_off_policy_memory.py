@@ -34,7 +34,7 @@ KINDS = [(SAC, SACConfig), (TD3, TD3Config)]
 def cell_of(memory: Any) -> nn.GRUCell:
     """Torch's cell with a memory's weights."""
     cell = nn.GRUCell(memory.unit.inputs, memory.size)
-    memory.unit.write_to(cell, 0)
+    memory.unit.write_to(cell.parameters(), 0)
     return cell
 
 
@@ -268,7 +268,7 @@ def test_a_sequence_after_an_end_does_not_depend_on_what_came_before() -> None:
 
 
 def test_windows_are_drawn_from_what_is_stored_alone() -> None:
-    replay = Replay(10, 2, 1, 1, 1, "cpu", memory_size=1)
+    replay = Replay(10, 2, 1, 1, 1, "cpu", memories=1)
     for t in range(25):
         at = torch.full((2, 1, 1), float(t))
         no = torch.zeros(2, dtype=torch.bool)
@@ -322,7 +322,7 @@ def test_what_was_shown_at_the_beginning_is_learnt_with_memory_alone() -> None:
 @pytest.mark.parametrize("control_steps", [9, 14, 27])
 def test_sequences_run_on_through_the_end_of_the_ring(control_steps: int) -> None:
     """A burn-in of 2 and 3 steps, from each place where all 5 are stored, against the rows themselves."""
-    replay = Replay(9, 2, 2, OBS, ACT, "cpu", memory_size=1)
+    replay = Replay(9, 2, 2, OBS, ACT, "cpu", memories=1)
     rows = fill(replay, 2, 2, 0, control_steps)[-9 * 4 :]
     lanes = torch.arange(4)
 

@@ -13,6 +13,7 @@ from policies_toy import ToyEnv, assert_resumes, batch_of, distance, train
 from rookery.policies.algorithms import VARIANTS
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.td3 import TD3, TD3Config
+from rookery.policies.policy import layers_of
 from rookery.policies.storage.priorities import FLOOR
 from rookery.policies.storage.replay import Replay
 from rookery.sim.errors import RookeryError
@@ -299,7 +300,7 @@ def test_a_variant_trains_and_its_policy_is_a_plain_perceptron(name):
     learner = made.learners["point"]
     mean = learner.actor(learner.norm.normalize(obs["point"]).flatten(0, 1))[0][:, :1]
     torch.testing.assert_close(policy(obs["point"]).flatten(0, 1), mean.tanh())
-    assert [tuple(layer.weight.shape) for layer in policy.layers if hasattr(layer, "weight")] == [
+    assert [tuple(layer.weight.shape) for layer in layers_of(policy)] == [
         (16, 2),
         (16, 16),
         (1, 16),

@@ -8,10 +8,9 @@ import pytest
 import torch
 from policies_drive import Drive
 from policies_fake import FakeEnv
-from policies_spot import COLUMNS, ROWS, SpotEnv, spot_group
+from policies_spot import COLUMNS, ROWS, SpotEnv
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.policies.training.warm_start import warm_start
@@ -143,13 +142,13 @@ def test_without_a_normaliser_pictures_are_taken_over_as_they_are():
     Drive(old).iterate(3)
     policy = old.policies()["eye"]
     group = old.learners["eye"].spec
-    policy.mean[0] = 0.3  # numbers may have one, which the first layer takes in
-    policy.std[0] = 2.0
+    policy.get_buffer("normalize.mean")[0] = 0.3  # numbers may have one, which the first layer takes in
+    policy.get_buffer("normalize.std")[0] = 2.0
     new = PPO(SpotEnv(8), plain, 5)
     warm_start(new, {"eye": policy}, {"eye": group})
     obs = torch.randn(50, group.frame_size)
     torch.testing.assert_close(new.policies()["eye"](obs), policy(obs), rtol=1e-4, atol=1e-5)
-    policy.std[1] = 2.0
+    policy.get_buffer("normalize.std")[1] = 2.0
     with pytest.raises(RookeryError, match="normalises its pictures, and this one does not"):
         warm_start(new, {"eye": policy}, {"eye": group})
 
@@ -171,7 +170,6 @@ def test_a_picture_that_is_too_small_is_refused():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"estimator": "predict"}, "encoder of pictures and a state estimator do not go together"),
         ({"mirror": True, "normalize_observations": False}, "encoder=none"),
         ({"encoder_strides": (2,)}, "one number for each convolution"),
         ({"encoder_kernels": (0, 2)}, "encoder_kernels"),
@@ -181,10 +179,3 @@ def test_a_picture_that_is_too_small_is_refused():
 def test_settings_that_make_no_sense(settings, message):
     with pytest.raises(RookeryError, match=message):
         dataclasses.replace(BASE, **settings)
-
-
-def test_a_policy_has_an_encoder_or_a_state_estimator():
-    group = spot_group()
-    encoder = PPO(SpotEnv(8), BASE).learners["eye"].encoder
-    with pytest.raises(RookeryError, match="not both"):
-        Policy(group.observation_size, 1, estimator=(4,), targets=2, encoder=encoder)

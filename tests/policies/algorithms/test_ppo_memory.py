@@ -28,8 +28,8 @@ class Plain(nn.Module):
 
     def __init__(self, network: Recurrent, g: int = 0) -> None:
         super().__init__()
-        self.cell = nn.GRUCell(network.inputs, network.memory_size)
-        network.gru.write_to(self.cell, g)
+        self.cell = nn.GRUCell(network.inputs, network.state_size)
+        network.gru.write_to(self.cell.parameters(), g)
         layers = []
         for w, b in zip(network.head.weights, network.head.biases, strict=True):
             layer = nn.Linear(w.shape[1], w.shape[2])
@@ -260,7 +260,7 @@ def test_the_deployed_policy_is_the_one_that_was_trained(share: bool) -> None:
     state = learner.memory.actor.clone()
     mean = learner.mean_action(learner.observations.normalize(obs)).clamp(-1.0, 1.0)
     for g, policy in enumerate(ppo.policies().values()):
-        again = type(policy)(**policy.network())
+        again = type(policy)(policy.chain.links)
         again.load_state_dict(policy.state_dict())
         given, own = (obs, state[0].view(9, 2, -1)) if share else (obs[:, g], state[g])
         action, after = again.step(given, own)

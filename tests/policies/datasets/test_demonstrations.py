@@ -25,6 +25,7 @@ from rookery.policies.datasets.schema import mark
 from rookery.policies.datasets.writer import Writer
 from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig, mean_squared_error
 from rookery.policies.policy import Policy
+from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
 
@@ -195,7 +196,7 @@ def test_behaviour_cloning_finds_the_law_of_actions(lawful):
     assert whole.rollout_steps == 0 and whole.steps_per_update == lawful.frames
     figures = [whole.update(epoch / 80) for epoch in range(80)]
     policy = whole.policies()["drone"]
-    idle = mean_squared_error(Policy(16, 4, (4,)), lawful)
+    idle = mean_squared_error(Policy(standard(16, 4, (4,))), lawful)
     assert figures[-1].keys() == {"drone/loss", "drone/error"}
     assert figures[-1]["drone/error"] == pytest.approx(mean_squared_error(policy, lawful), rel=1e-5)
     assert mean_squared_error(policy, lawful) < 0.02 * idle
@@ -238,8 +239,10 @@ def test_a_pass_of_behaviour_cloning_is_over_the_training_episodes_alone(lawful)
     columns = [lawful.episode(i).columns for i in one.training_episodes]
     rows = torch.cat([c["observation.drone"][:-1, 0] for c in columns])
     policy = one.policies()["drone"]
-    torch.testing.assert_close(policy.mean, rows.mean(0), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(policy.std, rows.std(0, correction=0).clamp(min=1e-2), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(policy.get_buffer("normalize.mean"), rows.mean(0), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        policy.get_buffer("normalize.std"), rows.std(0, correction=0).clamp(min=1e-2), rtol=1e-4, atol=1e-5
+    )
     learn, calls = network.learn, []
 
     def noting(observation, actions, progress):

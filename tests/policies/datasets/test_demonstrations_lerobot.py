@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,12 @@ import torch
 from rookery.experiments.demonstrations import record
 from rookery.policies.datasets import lerobot, parquet
 from rookery.policies.datasets.dataset import Dataset
-from rookery.policies.datasets.lerobot import export_lerobot
+from rookery.policies.datasets.lerobot import INFO, OWN, export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
+from rookery.policies.datasets.lerobot_places import place_of
 from rookery.policies.datasets.video import decode
 from rookery.sim.errors import RookeryError
+from rookery.sim.untrusted import Damaged
 from rookery.sim2real.build import describe_json
 from rookery.sim2real.contract import Contract
 
@@ -127,7 +130,7 @@ def test_one_from_elsewhere(copy, folder, tmp_path):
     shutil.rmtree(copy / "rookery")
     data = import_lerobot(copy, tmp_path / "foreign", describe_json)
     ours = Dataset(folder)
-    Contract.from_json(data.contract, networks=False)
+    Contract.from_json(data.contract, stages=False)
     assert data.groups == ["robot"] and data.control_dt == pytest.approx(0.01)
     spec = data.contract["groups"]["robot"]["action"]
     low, high = (torch.tensor(spec[k]) for k in ("low", "high"))
@@ -199,8 +202,70 @@ def test_files_outside_of_the_dataset_are_not_read(folder, tmp_path):
     (tmp_path / "file-000.parquet").write_bytes((exported / "data/chunk-000/file-000.parquet").read_bytes())
     info["data_path"] = "../file-{file_index:03d}.parquet"
     (exported / "meta/info.json").write_text(json.dumps(info))
-    with pytest.raises(RookeryError, match="data_path leads out of the folder"):
+    with pytest.raises(RookeryError, match="data_path: a template of paths leads out of the folder"):
         import_lerobot(exported, tmp_path / "back")
+
+
+PLAIN = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
+
+
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{chunk_index:2500000000d}", "writes 'chunk_index' as '2500000000d'"),
+        ("{chunk_index:03x}", "writes 'chunk_index'"),
+        ("{chunk_index:{file_index}d}", "writes 'chunk_index'"),
+        ("{chunk_index!r}", "template is wrong"),
+        ("{chunk_index.__class__}", "names 'chunk_index.__class__'"),
+        ("{0}", "names '0'"),
+        ("{secret}", "names 'secret'"),
+        ("{", "template of paths is wrong"),
+        ("/etc/{chunk_index}", "leads out"),
+        ("data/../../{chunk_index}", "leads out"),
+        ("out/{chunk_index}", "leads out"),  # a link
+        ("a\0{chunk_index}", "names no file"),
+        (3, "no short text"),
+        ("x" * 5000, "no short text"),
+    ],
+)
+def test_templates_of_paths(tmp_path, template, words):
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    (folder / "out").symlink_to(tmp_path)
+    at = {"chunk_index": 1, "file_index": 2}
+    assert place_of(folder, PLAIN, **at) == folder / "data/chunk-001/file-002.parquet"
+    with pytest.raises(Damaged, match=words):
+        place_of(folder, template, **at)
+
+
+def test_tables_and_shapes_that_take_all_memory_are_refused(copy, tmp_path, monkeypatch):
+    """15 million rows of few kinds are 51 kB; a shape is a few digits."""
+    table = copy / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    few = pq.read_table(table)
+    many = {n: pa.repeat(few.column(n)[0].as_py() or 0, 15_000_000) for n in ("episode_index", "length")}
+    pq.write_table(pa.table(many), table)
+    assert table.stat().st_size < 200_000
+    tracemalloc.start()
+    with pytest.raises(RookeryError, match="15,000,000 episodes in one file"):
+        import_lerobot(copy, tmp_path / "back")
+    assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    tracemalloc.stop()
+    pq.write_table(few, table)
+    (copy / OWN).unlink()
+    info = json.loads((copy / INFO).read_text())
+    for shape in ([300_000_000], [20_000, 20_000], [-1], [0], ["x"], 3, [True, None]):
+        info["features"]["action"]["shape"] = shape
+        (copy / INFO).write_text(json.dumps(info))
+        with pytest.raises(RookeryError, match="the feature 'action' has the shape"):
+            import_lerobot(copy, tmp_path / "back", describe=lambda *_: {})
+
+
+def test_links_out_of_the_dataset_are_not_followed(copy, tmp_path):
+    table = copy / "meta" / "episodes" / "chunk-000" / "file-000.parquet"
+    table.rename(tmp_path / "elsewhere.parquet")
+    table.symlink_to(tmp_path / "elsewhere.parquet")
+    with pytest.raises(RookeryError, match="a link out of the folder"):
+        import_lerobot(copy, tmp_path / "back")
 
 
 def test_a_parquet_file_that_aborts_its_reader_is_a_sentence(folder, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ episode and control step as black and white blocks, and what comes in is read by
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import weakref
 from dataclasses import dataclass
@@ -216,6 +217,23 @@ def test_videos_that_do_not_fit_are_refused(layout: Layout, sentence: str, tmp_p
     assert not (tmp_path / "ours" / "meta.json").exists()
     data = import_lerobot(folder, tmp_path / "without", describe_json, videos=False)
     assert not data.cameras and data.frames == sum(LENGTHS)
+
+
+@pytest.mark.parametrize("how", ["absolute", "above", "link", "format"])
+def test_videos_outside_of_the_dataset_are_not_read(source: Path, tmp_path: Path, how: str) -> None:
+    folder = Path(shutil.copytree(source, tmp_path / "copy"))
+    info = json.loads((folder / "meta" / "info.json").read_text())
+    template = info["video_path"]
+    if how == "link":
+        (folder / "videos").rename(tmp_path / "videos")
+        (folder / "videos").symlink_to(tmp_path / "videos")
+    else:
+        start = {"absolute": f"{source}/", "above": f"../{source.name}/", "format": "{chunk_index:99999999999d}"}[how]
+        info["video_path"] = start + template
+        (folder / "meta" / "info.json").write_text(json.dumps(info))
+    words = "writes 'chunk_index'" if how == "format" else "leads out of the folder"
+    with pytest.raises(RookeryError, match=words):
+        import_lerobot(folder, tmp_path / "ours", describe_json)
 
 
 def test_files_that_are_missing_or_damaged(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:

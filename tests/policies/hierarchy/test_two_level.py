@@ -14,7 +14,8 @@ import rookery
 from rookery.cli.main import main
 from rookery.experiments.runs import open_run
 from rookery.policies.hierarchy.two_level import TwoLevelEnv
-from rookery.policies.policy import Policy
+from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.evaluate import evaluate
 from rookery.sim.errors import RookeryError
 
@@ -59,10 +60,10 @@ def test_the_skill_observes_within_the_limits_of_its_terms() -> None:
     env = FakeEnv(2, obs=1)
     group = env.groups["point"]
     env.groups = {"point": replace(group, observation=(replace(group.observation[0], clip=1.0),))}
-    policy = Policy(1, 1, ())
+    policy = Policy(standard(1, 1, ()))
     with torch.no_grad():
-        policy.layers[0].weight.fill_(0.5)
-        policy.layers[0].bias.zero_()
+        layers_of(policy)[0].weight.fill_(0.5)
+        layers_of(policy)[0].bias.zero_()
     two = TwoLevelEnv(env, policy, env.groups["point"], {"state": 0.5})
     action = two.act(torch.tensor([[[0.8]], [[-0.2]]]), torch.ones(2, 1, 1))
     assert torch.allclose(action, torch.tensor([[[0.5]], [[0.15]]]))

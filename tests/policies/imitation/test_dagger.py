@@ -287,8 +287,8 @@ def test_the_normaliser_counts_those_who_take_part_alone():
     seen = torch.cat(rows)
     assert len(seen) < 2 * 12 * 8 * 2
     policy = dagger.policies()["point"]
-    torch.testing.assert_close(policy.mean, seen.mean(0))
-    torch.testing.assert_close(policy.std, seen.std(0, correction=0))
+    torch.testing.assert_close(policy.get_buffer("normalize.mean"), seen.mean(0))
+    torch.testing.assert_close(policy.get_buffer("normalize.std"), seen.std(0, correction=0))
 
 
 def test_a_controller_teaches_within_the_range_of_actions():

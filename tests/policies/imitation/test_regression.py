@@ -9,6 +9,7 @@ from policies_toy import ToyEnv
 from rookery.policies.imitation.dagger import DAgger, DAggerConfig
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.imitation.teacher import ControllerTeacher
+from rookery.policies.policy import layers_of
 from rookery.sim.specs import ActionSpec, Group, Term
 
 ACTION = ActionSpec("push", ("a", "b"), (-1.0, -1.0), (1.0, 1.0), ("m", "m"), (0.2, -0.1))
@@ -51,12 +52,12 @@ def test_the_step_descends_the_loss_by_autograd(weights):
     obs, expert = batch()
     policy = made.policy().requires_grad_(True)
     share = torch.ones(5) if weights is None else torch.tensor(weights)
-    x = (obs - policy.mean) / policy.std
-    for i, layer in enumerate(policy.layers):
-        x = layer(x if i == 0 else x.tanh())
+    x = (obs - policy.get_buffer("normalize.mean")) / policy.get_buffer("normalize.std")
+    for i, layer in enumerate(layers_of(policy)):
+        x = torch.nn.functional.linear(x if i == 0 else x.tanh(), *layer)
     (((x - expert) ** 2).mean(1) * share / share.sum()).sum().backward()
     made.learn(obs, expert, 0.0, None if weights is None else share)
-    wanted = torch.cat([p.grad.T.flatten() if p.dim() == 2 else p.grad for p in policy.layers.parameters()])
+    wanted = torch.cat([p.grad.T.flatten() if p.dim() == 2 else p.grad for p in policy.parameters()])
     torch.testing.assert_close(made._gradients[0].sort().values, wanted.sort().values, rtol=1e-4, atol=1e-7)
 
 

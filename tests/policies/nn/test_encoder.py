@@ -7,26 +7,35 @@ import pytest
 import torch
 from policies_spot import COLUMNS, ROWS, spot_group
 
-from rookery.policies.nn.encoder import Encoded, Encoder
-from rookery.policies.nn.pictures import EncoderSpec, Picture, pictures_of
+from rookery.policies.algorithms.chains import _beside_rest
+from rookery.policies.nn.build import build, parts_of, weight_count
+from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.recurrent import Recurrent
-from rookery.policies.nn.spec import NetworkSpec
+from rookery.policies.stages.chain import Link, StageChain
+from rookery.policies.stages.pictures import Convolutions, Picture, pictures_of
+from rookery.policies.stages.standard import trunk
+from rookery.policies.stages.torch_chain import ChainModule
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group, Term
 
 
-def encoder_spec(group: Group, channels=(3, 2), kernels=(3, 2), strides=(2, 1)) -> EncoderSpec:
-    pictures = pictures_of((t.size, t.shape) for t in group.observation)
-    return EncoderSpec(group.frame_size, tuple(pictures), channels, kernels, strides)
+def pictures(group: Group, channels=(3, 2), kernels=(3, 2), strides=(2, 1), activation="tanh") -> Convolutions:
+    found = tuple(pictures_of((t.size, t.shape) for t in group.observation))
+    return Convolutions(group.frame_size, group.history, found, channels, kernels, strides, activation)
 
 
-def by_definition(encoder: Encoder, row: np.ndarray, act) -> np.ndarray:
+def behind(spec: Convolutions, before: int) -> list[Link]:
+    """The stage with its numbers, and so many others before them."""
+    return _beside_rest(spec.beside_numbers(), before, spec.inputs, 0)
+
+
+def by_definition(encoder: ChainModule, spec: Convolutions, before: int, row: np.ndarray, act) -> np.ndarray:
     """Numbers and features of one row, value by value."""
-    spec = encoder.spec
-    frames = row[encoder.before :].reshape(-1, spec.frame)
+    frames = row[before:].reshape(-1, spec.frame)
     taken = {p.start + i for p in spec.pictures for i in range(p.size)}
-    out = [*row[: encoder.before], *(frame[i] for frame in frames for i in range(spec.frame) if i not in taken)]
-    for p, layers in zip(spec.pictures, encoder.convolutions, strict=True):
+    out = [*row[:before], *(frame[i] for frame in frames for i in range(spec.frame) if i not in taken)]
+    weights = {name: x.detach().numpy() for name, x in encoder.part("pictures").named_parameters()}
+    for camera, p in enumerate(spec.pictures):
         y = {}
         for f, frame in enumerate(frames):
             for r in range(p.rows):
@@ -35,8 +44,8 @@ def by_definition(encoder: Encoder, row: np.ndarray, act) -> np.ndarray:
                         place = p.start + (r * p.columns + c) * p.channels + k
                         y[f * p.channels + k, r, c] = frame[place]
         channels, rows, columns = len(frames) * p.channels, p.rows, p.columns
-        for layer, stride in zip(layers, spec.strides, strict=True):
-            weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+        for k, stride in enumerate(spec.strides):
+            weight, bias = weights[f"weight_{camera}_{k}"], weights[f"bias_{camera}_{k}"]
             outputs, _, kernel, _ = weight.shape
             rows, columns = (rows - kernel) // stride + 1, (columns - kernel) // stride + 1
             y = {
@@ -60,22 +69,22 @@ def by_definition(encoder: Encoder, row: np.ndarray, act) -> np.ndarray:
 
 @pytest.mark.parametrize(("cameras", "channels", "history", "before"), [(1, 1, 1, 0), (2, 1, 1, 3), (2, 3, 2, 4)])
 def test_values_are_those_of_the_definition(cameras, channels, history, before):
-    spec = encoder_spec(spot_group(1, cameras, channels, history))
+    spec = pictures(spot_group(1, cameras, channels, history))
     inputs = before + history * spec.frame
     torch.manual_seed(0)
-    encoder = Encoder(spec, inputs, "tanh", before)
+    encoder = ChainModule(behind(spec, before))
     x = torch.randn(3, inputs)
     got = encoder(x).detach().numpy()
-    assert got.shape == (3, spec.outputs(inputs, before))
+    assert got.shape == (3, encoder.chain.outputs)
     assert got.shape[1] == before + 3 * history + cameras * 2 * 1 * 4  # 6 x 12 -> 2 x 5 -> 1 x 4
     for mine, row in zip(got, x.numpy(), strict=True):
-        np.testing.assert_allclose(mine, by_definition(encoder, row, np.tanh), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(mine, by_definition(encoder, spec, before, row, np.tanh), rtol=1e-4, atol=1e-5)
 
 
-def doubles(spec: NetworkSpec, networks: int):
-    parameters = torch.zeros(networks, spec.parameter_count, dtype=torch.float64)
+def doubles(links: list[Link], networks: int):
+    parameters = torch.zeros(networks, weight_count(links), dtype=torch.float64)
     gradients = torch.zeros_like(parameters)
-    network = spec.build(parameters, gradients)
+    network = build(links, parameters, gradients)
     network.initialize(torch.Generator().manual_seed(3), 0.5)
     return network, parameters, gradients
 
@@ -88,8 +97,9 @@ def test_gradients_are_slopes(networks, memory, module, activation):
     group = spot_group(1, 2, 1, 2)
     before = 2
     inputs = before + group.observation_size
-    spec = NetworkSpec(inputs, 3, (6,), activation, module, memory, encoder_spec(group), before)
-    network, parameters, gradients = doubles(spec, networks)
+    encoder = behind(pictures(group, activation=activation), before)
+    links = [*encoder, *trunk(encoder[-1].outputs, 3, (6,), activation, memory, module)]
+    network, parameters, gradients = doubles(links, networks)
     chance = torch.Generator().manual_seed(1)
     x, move = (torch.randn(networks, 8, inputs, generator=chance, dtype=torch.float64) for _ in range(2))
     pull = torch.randn(networks, 8, 3, generator=chance, dtype=torch.float64)
@@ -114,17 +124,18 @@ def test_gradients_are_slopes(networks, memory, module, activation):
         values.append((out(x + sign * e * move) * pull).sum())
     assert slope.item() == pytest.approx((values[0] - values[1]).item() / (2.0 * e), rel=1e-4)
     assert slope.abs() > 1e-2
-    assert not parameters[:, : spec._encoder_count].eq(0.0).all()
+    assert not parameters[:, : weight_count(parts_of(links)[0])].eq(0.0).all()
 
 
 def test_the_weights_of_two_networks_and_of_two_cameras_are_their_own():
-    spec = NetworkSpec(3 + 2 * ROWS * COLUMNS, 1, (4,), encoder=encoder_spec(spot_group(1, 2)))
-    network, parameters, _ = doubles(spec, 2)
+    encoder = pictures(spot_group(1, 2)).beside_numbers()
+    assert encoder[0].inputs == 3 + 2 * ROWS * COLUMNS
+    network, parameters, _ = doubles([*encoder, *trunk(encoder[0].outputs, 1, (4,), "tanh")], 2)
     assert not torch.equal(parameters[0], parameters[1])
-    modules = [Encoder(spec.encoder, spec.inputs, "tanh") for _ in range(2)]
+    modules = [ChainModule(encoder) for _ in range(2)]
     for g, module in enumerate(modules):
-        network.encoder.write_to(module, g)
-    weights = [m[0].weight for module in modules for m in module.convolutions]
+        network.encoder.write_to(module.parameters(), g)
+    weights = [module.part("pictures").get_parameter(f"weight_{k}_0") for module in modules for k in range(2)]
     assert all(not torch.equal(a, b) for i, a in enumerate(weights) for b in weights[:i])
     gains = weights[0].flatten(1) @ weights[0].flatten(1).T  # orthogonal rows of gain sqrt 2
     torch.testing.assert_close(gains, 2.0 * torch.eye(3), rtol=1e-4, atol=1e-4)
@@ -132,7 +143,7 @@ def test_the_weights_of_two_networks_and_of_two_cameras_are_their_own():
 
 def test_pixels_of_one_channel_are_normalised_together():
     group = spot_group(1, 1, 2, 2)
-    pools = encoder_spec(group).pools(group.observation_size)
+    pools = pictures(group).pools()
     frame = group.frame_size
     assert len(pools) == 2 * frame and max(pools) < len(pools)
     first, second = pools[1 : frame - 2], pools[frame + 1 : 2 * frame - 2]
@@ -142,8 +153,10 @@ def test_pixels_of_one_channel_are_normalised_together():
 
 
 def test_an_encoder_survives_json():
-    spec = encoder_spec(spot_group(1, 2, 3))
-    assert EncoderSpec.from_json(spec.to_json()) == spec
+    spec = pictures(spot_group(1, 2, 3))
+    assert StageChain.from_json(StageChain(tuple(spec.beside_numbers())).to_json()).links == tuple(
+        spec.beside_numbers()
+    )
     assert spec.pictures == (Picture(1, 6, 12, 3), Picture(217, 6, 12, 3))
 
 
@@ -159,7 +172,7 @@ def test_an_encoder_survives_json():
 )
 def test_encoders_that_cannot_be(settings, message):
     with pytest.raises(RookeryError, match=message):
-        encoder_spec(spot_group(), **settings)
+        pictures(spot_group(), **settings)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 1), (1, 2, 3, 2), (1, 0, 6, 1)])

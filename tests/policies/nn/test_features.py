@@ -18,7 +18,7 @@ def made() -> tuple[Memory, nn.GRUCell]:
     memory = Memory(INPUTS, SIZE, generator, CPU)
     memory.weights.data.normal_(generator=generator)
     cell = nn.GRUCell(INPUTS, SIZE)
-    memory.unit.write_to(cell, 0)
+    memory.unit.write_to(cell.parameters(), 0)
     return memory, cell
 
 

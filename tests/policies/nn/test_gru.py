@@ -6,14 +6,15 @@ import pytest
 import torch
 from torch import nn
 
-from rookery.policies.nn.gru import GRU, parameter_count
+from rookery.policies.nn.build import build, weight_count
+from rookery.policies.nn.gru import TrainedGRU, parameter_count
 from rookery.policies.nn.recurrent import Recurrent
-from rookery.policies.nn.spec import NetworkSpec
+from rookery.policies.stages.standard import trunk
 
 INPUTS, SIZE, STEPS, SEQUENCES = 4, 6, 7, 5
 
 
-def made(networks: int) -> tuple[GRU, torch.Tensor, torch.Tensor, list[nn.GRUCell]]:
+def made(networks: int) -> tuple[TrainedGRU, torch.Tensor, torch.Tensor, list[nn.GRUCell]]:
     """Units with weights that all differ, biases included; their gradients; and torch's cells with the same weights."""
     generator = torch.Generator().manual_seed(1)
     # Wider rows than the unit needs, as in the trainer, where the network follows it.
@@ -21,10 +22,10 @@ def made(networks: int) -> tuple[GRU, torch.Tensor, torch.Tensor, list[nn.GRUCel
     flat = torch.randn(networks, wide, generator=generator)
     gradients = torch.full_like(flat, 0.25)
     n = parameter_count(INPUTS, SIZE)
-    gru = GRU(flat[:, :n], gradients[:, :n], INPUTS, SIZE)
+    gru = TrainedGRU(flat[:, :n], gradients[:, :n], INPUTS, SIZE)
     cells = [nn.GRUCell(INPUTS, SIZE) for _ in range(networks)]
     for g, cell in enumerate(cells):
-        gru.write_to(cell, g)
+        gru.write_to(cell.parameters(), g)
     return gru, flat, gradients, cells
 
 
@@ -99,7 +100,7 @@ def test_other_sizes_after_another_use_no_memory_of_before() -> None:
 def test_initial_gates_are_orthogonal_without_bias() -> None:
     gru, _, _, cells = made(1)
     gru.initialize(torch.Generator().manual_seed(0))
-    gru.write_to(cells[0], 0)
+    gru.write_to(cells[0].parameters(), 0)
     for gate in cells[0].weight_hh.detach().split(SIZE):
         torch.testing.assert_close(gate @ gate.T, torch.eye(SIZE), atol=1e-5, rtol=1e-5)
     for gate in cells[0].weight_ih.detach().split(SIZE):
@@ -108,9 +109,9 @@ def test_initial_gates_are_orthogonal_without_bias() -> None:
 
 
 def test_without_a_state_every_row_is_an_episode_of_its_own() -> None:
-    spec = NetworkSpec(INPUTS, 2, (5,), memory_size=SIZE)
-    parameters = torch.zeros(2, spec.parameter_count)
-    network = spec.build(parameters, torch.zeros_like(parameters))
+    links = trunk(INPUTS, 2, (5,), "tanh", SIZE)
+    parameters = torch.zeros(2, weight_count(links))
+    network = build(links, parameters, torch.zeros_like(parameters))
     network.initialize(torch.Generator().manual_seed(0), 1.0)
     assert isinstance(network, Recurrent)
     x = torch.randn(2, 9, INPUTS, generator=torch.Generator().manual_seed(1))

@@ -13,7 +13,10 @@ from torch import nn
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.nn.autograd import AutogradNetwork
-from rookery.policies.nn.spec import NetworkSpec, make_module, refuse_untrusted
+from rookery.policies.nn.build import build, weight_count
+from rookery.policies.stages.chain import Link
+from rookery.policies.stages.module import Module, make_module, refuse_untrusted
+from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
@@ -21,33 +24,33 @@ from rookery.sim.errors import RookeryError
 GRU = "policies_gru:gru"
 
 
-def built(spec: NetworkSpec, networks: int = 1):
-    parameters = torch.zeros(networks, spec.parameter_count)
+def built(spec: Link, networks: int = 1):
+    parameters = torch.zeros(networks, weight_count([spec]))
     gradients = torch.zeros_like(parameters)
-    network = spec.build(parameters, gradients)
+    network = build([spec], parameters, gradients)
     network.initialize(torch.Generator().manual_seed(3), 0.5, torch.full((spec.outputs,), 0.2))
     return network, parameters, gradients
 
 
-def reference(spec: NetworkSpec, network, g: int) -> nn.Module:
+def reference(spec: Module | Perceptron, network, g: int) -> nn.Module:
     """A plain module with the weights of network g."""
-    if spec.module:
-        module = make_module(spec.module, spec.inputs, spec.outputs)
-        network.write_to(module, g)
+    if isinstance(spec, Module):
+        module = make_module(spec.factory, spec.inputs, spec.outputs)
+        network.write_to(module.parameters(), g)
         return module
     act = {"tanh": nn.Tanh, "elu": nn.ELU, "relu": nn.ReLU}[spec.activation]
-    sizes = (spec.inputs, *spec.hidden, spec.outputs)
+    sizes = spec.sizes
     layers = nn.ModuleList(nn.Linear(i, o) for i, o in zip(sizes, sizes[1:], strict=False))
-    network.write_to(layers, g)
+    network.write_to(layers.parameters(), g)
     return nn.Sequential(*(m for layer in layers for m in (layer, act())))[:-1]
 
 
 SPECS = {
-    "tanh": NetworkSpec(6, 2, (8, 5), "tanh"),
-    "elu": NetworkSpec(6, 2, (7,), "elu"),
-    "relu": NetworkSpec(6, 2, (9, 4), "relu"),
-    "linear": NetworkSpec(6, 2, ()),
-    "gru": NetworkSpec(6, 2, module=GRU),
+    "tanh": Perceptron(6, (8, 5), 2, "tanh"),
+    "elu": Perceptron(6, (7,), 2, "elu"),
+    "relu": Perceptron(6, (9, 4), 2, "relu"),
+    "linear": Perceptron(6, (), 2),
+    "gru": Module(6, 2, GRU),
 }
 
 
@@ -68,8 +71,8 @@ def test_gradients_of_weights_and_inputs_equal_autograd(kind, networks):
         torch.testing.assert_close(out[g], want, rtol=1e-4, atol=1e-5)
         (want * pull[g]).sum().backward()
         torch.testing.assert_close(input_grad[g], rows.grad, rtol=1e-4, atol=1e-5)
-        linears = [] if spec.module else [m for m in module if isinstance(m, nn.Linear)]
-        parts = [p.grad for p in module.parameters()] if spec.module else []
+        linears = [] if isinstance(spec, Module) else [m for m in module if isinstance(m, nn.Linear)]
+        parts = [p.grad for p in module.parameters()] if isinstance(spec, Module) else []
         parts += [t for m in linears for t in (m.weight.grad.T, m.bias.grad)]
         torch.testing.assert_close(gradients[g] - 0.25, torch.cat([p.flatten() for p in parts]), rtol=1e-4, atol=1e-5)
     network.forward(x)
@@ -122,7 +125,7 @@ def test_ppo_trains_a_gru_that_reads_a_velocity_from_positions(tmp_path, monkeyp
     monkeypatch.setenv("ROOKERY_TRUST_MODULES", "other, policies_gru")
     stored, _ = load_policy(tmp_path)
     obs, _ = ppo.env.reset()
-    assert stored["point"].network()["module"] == GRU
+    assert stored["point"].to_json()[1]["factory"] == GRU
     torch.testing.assert_close(act_with(stored, ppo.env)(obs)["point"], mean_actions(ppo, obs)["point"])
 
 

@@ -121,20 +121,21 @@ def test_frames_and_the_state_before_them_are_mirrored() -> None:
         mirror=Mirror(observation=IN, action=OUT, state=(1, -2)),
     )
     assert joined([(1, -2), IN, IN]) == (1, -2, 4, 3, -5, 7, 6, -8)
-    from rookery.policies.nn.spec import NetworkSpec
+    from rookery.policies.nn.build import build
+    from rookery.policies.stages.perceptron import Perceptron
 
-    critic = NetworkSpec(8, 1, (4,))
-    symmetry = symmetry_of(spec, 2, NetworkSpec(3, 2, (8,)), critic, CPU)
-    flat = torch.randn(1, parameter_count((3, 8, 2)) + critic.parameter_count + 2)
+    critic = Perceptron(8, (4,), 1)
+    symmetry = symmetry_of(spec, 2, Perceptron(3, (8,), 2), critic, CPU)
+    flat = torch.randn(1, parameter_count((3, 8, 2)) + critic.weight_count + 2)
     symmetry.project(flat)
     at = parameter_count((3, 8, 2))
-    network = critic.build(flat[:, at:-2], torch.zeros(1, critic.parameter_count))
+    network = build([critic], flat[:, at:-2], torch.zeros(1, critic.weight_count))
     x = torch.randn(1, 5, 8)
     value = network.forward(x).clone()
     assert torch.allclose(network.forward(mirrored(x, (1, -2, 4, 3, -5, 7, 6, -8))), value, atol=1e-5)
     assert symmetry is not None
     with pytest.raises(RookeryError, match="the state 5"):
-        symmetry_of(spec, 5, NetworkSpec(3, 2, (8,)), critic, CPU)
+        symmetry_of(spec, 5, Perceptron(3, (8,), 2), critic, CPU)
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -44,8 +44,8 @@ def test_a_memory_with_bytes_gives_what_one_without_gives(
     capacity: int, worlds: int, agents: int, steps: int, seed: int, saved: bool
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
-    whole = Replay(capacity, worlds, agents, 6, 1, "cpu", memory_size=2)
-    small = Replay(capacity, worlds, agents, 6, 1, "cpu", memory_size=2, codec=Pixels(SCALES))
+    whole = Replay(capacity, worlds, agents, 6, 1, "cpu", memories=2)
+    small = Replay(capacity, worlds, agents, 6, 1, "cpu", memories=2, codec=Pixels(SCALES))
 
     def frame() -> torch.Tensor:
         bytes_ = torch.randint(256, (worlds, agents, 6), generator=generator).float()
@@ -65,7 +65,7 @@ def test_a_memory_with_bytes_gives_what_one_without_gives(
         obs = following
     if saved:
         state = {name: value.clone() for name, value in small.state_dict().items()}
-        small = Replay(capacity, worlds, agents, 6, 1, "cpu", memory_size=2, codec=Pixels(SCALES))
+        small = Replay(capacity, worlds, agents, 6, 1, "cpu", memories=2, codec=Pixels(SCALES))
         small.load_state_dict(state)
     number = whole.draw(50, generator)
     for a, b in zip(vars(whole.take(number, 0.9, 2)).values(), vars(small.take(number, 0.9, 2)).values(), strict=True):

@@ -185,7 +185,7 @@ def test_only_the_newest_are_kept_and_the_policy_is_current(tmp_path, uninterrup
     assert names == [f"{k * ITERATION:012d}" for k in (4, 5, 6)]
     policies, contract = store.load_policy(run)
     mine = uninterrupted.algorithm.policies()["point"]
-    assert contract["groups"]["point"]["network"] == mine.network()
+    assert contract["groups"]["point"]["stages"] == mine.to_json()
     for name, tensor in mine.state_dict().items():
         assert torch.equal(policies["point"].state_dict()[name], tensor)
     state = checkpoint.read_state(run)

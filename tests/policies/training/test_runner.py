@@ -13,6 +13,7 @@ from policies_fake import FakeEnv
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.policy import Policy
+from rookery.policies.stages.standard import standard
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.runner import Interrupted, Runner
 from rookery.policies.training.settings import RunnerConfig
@@ -69,7 +70,7 @@ class Counting(Algorithm):
         return {"point/loss": float("nan") if len(self.progress) == self.nan_at else self.mean.sum().item()}
 
     def policies(self):
-        policy = Policy(3, 1, (4,))
+        policy = Policy(standard(3, 1, (4,)))
         for parameter in policy.parameters():
             parameter.data.fill_(self.mean.sum().item())
         return {"point": policy}

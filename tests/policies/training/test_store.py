@@ -12,6 +12,7 @@ from policies_fake import FakeEnv
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.policy import Policy
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.errors import RookeryError
@@ -19,8 +20,8 @@ from rookery.sim.errors import RookeryError
 
 def policy(seed: int = 0) -> Policy:
     torch.manual_seed(seed)
-    made = Policy(5, 2, (8, 8), "elu")
-    made.mean.normal_()
+    made = Policy(standard(5, 2, (8, 8), "elu"))
+    made.get_buffer("normalize.mean").normal_()
     return made
 
 
@@ -28,21 +29,21 @@ def test_policies_come_back_the_same(tmp_path):
     contract = {"format": 3, "groups": {"drone": {"count": 2}}}
     save_policy(tmp_path, {"drone": policy()}, contract)
     assert {f.name for f in tmp_path.iterdir()} == {"policy.safetensors", "contract.json"}
-    assert "network" not in contract["groups"]["drone"]  # the caller's is left alone
+    assert "stages" not in contract["groups"]["drone"]  # the caller's is left alone
     got, read = load_policy(tmp_path)
     obs = torch.randn(7, 5)
     assert torch.equal(got["drone"](obs), policy()(obs))
-    assert read["format"] == 3 and read["groups"]["drone"] == {"count": 2, "network": policy().network()}
+    assert read["format"] == 3 and read["groups"]["drone"] == {"count": 2, "stages": policy().to_json()}
 
 
 def test_the_contract_of_a_policy_with_memory_has_its_equations(tmp_path):
-    """As bundles have them; a contract that has them already is of another network where the policy has no memory."""
-    remembers = Policy(5, 2, (8,), memory="gru", memory_size=4)
+    """Those of the policy that is stored, whatever the contract had."""
+    remembers = Policy(standard(5, 2, (8,), memory_size=4))
     save_policy(tmp_path / "a", {"drone": remembers}, {"groups": {"drone": {}}})
     own = load_policy(tmp_path / "a")[1]["groups"]["drone"]
-    assert "sigmoid" in own["memory"] and own["network"]["memory_size"] == 4
+    assert "sigmoid" in own["stages"][1]["formula"] and own["stages"][1]["size"] == 4
     save_policy(tmp_path / "b", {"drone": policy()}, {"groups": {"drone": own}})
-    assert "memory" not in load_policy(tmp_path / "b")[1]["groups"]["drone"]
+    assert load_policy(tmp_path / "b")[1]["groups"]["drone"]["stages"] == policy().to_json()
 
 
 def test_several_groups_have_a_file_each(tmp_path):
@@ -77,7 +78,7 @@ def edited(tmp_path):
 def disagree(tmp_path):
     file = tmp_path / "contract.json"
     contract = json.loads(file.read_text())
-    contract["groups"]["drone"]["network"]["hidden"] = [8, 9]
+    contract["groups"]["drone"]["stages"][1]["hidden"] = [8, 9]
     file.write_text(json.dumps(contract))
 
 
@@ -86,7 +87,7 @@ DAMAGE = {
     "empty": (lambda p: os.truncate(p / "policy.safetensors", 0), "damaged"),
     "edited": (edited, "was edited"),
     "missing": (lambda p: (p / "policy.safetensors").unlink(), "is missing"),
-    "another network": (disagree, "disagree on the network of group 'drone'"),
+    "other stages": (disagree, "disagree on the stages of group 'drone'"),
     "no contract": (lambda p: (p / "contract.json").unlink(), "holds no policy"),
     "cut contract": (lambda p: os.truncate(p / "contract.json", 20), "contract.json is damaged"),
     "no folder": (lambda p: (p / "contract.json").rename(p / "x"), "give the folder of a run"),

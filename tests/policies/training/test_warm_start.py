@@ -11,6 +11,7 @@ from policies_fake import FakeEnv
 
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.policy import layers_of
 from rookery.policies.training.warm_start import warm_start
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Term
@@ -69,9 +70,9 @@ def test_frames_are_taken_over_by_their_age(normalize, more):
     a, b, c = Term("a", 2), Term("b", 1), Term("c", 2)
     old = PPO(with_terms(3, a, b), dataclasses.replace(BASE, normalize_observations=True))
     stored = old.policies()["point"]
-    stored.mean.copy_(torch.tensor([0.5, -0.3, 0.2, 0.4, -0.1, 0.3, 0.6, 0.2, -0.2]))
-    stored.std.copy_(torch.tensor([0.7, 1.5, 2.0, 0.9, 1.2, 1.8, 0.6, 1.1, 2.2]))
-    stored.layers[-1].weight.data *= 20.0  # a fresh policy hardly acts
+    stored.get_buffer("normalize.mean").copy_(torch.tensor([0.5, -0.3, 0.2, 0.4, -0.1, 0.3, 0.6, 0.2, -0.2]))
+    stored.get_buffer("normalize.std").copy_(torch.tensor([0.7, 1.5, 2.0, 0.9, 1.2, 1.8, 0.6, 1.1, 2.2]))
+    layers_of(stored)[-1].weight.data *= 20.0  # a fresh policy hardly acts
     new = PPO(with_terms(3 + more, b, c, a), dataclasses.replace(BASE, normalize_observations=normalize), 5)
     warm_start(new, {"point": stored}, groups_of(old))
     obs = torch.randn(50, 3 + more, 5, generator=torch.Generator().manual_seed(1))  # frames of b, c, a
@@ -172,7 +173,8 @@ def test_exploration_does_not_change_a_frozen_policy_through_its_normaliser():
     obs = torch.randn(20, 1, 3)
     Drive(new).iterate(5)
     after = new.policies()["point"]
-    assert torch.equal(after.mean, policy.mean) and torch.equal(after.std, policy.std)
+    for name in ("normalize.mean", "normalize.std"):
+        assert torch.equal(after.get_buffer(name), policy.get_buffer(name))
     torch.testing.assert_close(after(obs), policy(obs), rtol=1e-5, atol=1e-6)
     again = PPO(Wider(8), dataclasses.replace(BASE, critic_warmup=100), 5)
     again.load_state_dict(new.state_dict())

@@ -64,7 +64,7 @@ def test_every_policy_of_the_zoo_is_reproduced(name, tmp_path):
     assert policies.keys() == stored.keys()
     for group, policy in policies.items():
         assert contract.groups[group].spec.observation_size == wanted.groups[group].spec.observation_size
-        assert policy.hidden == stored[group].hidden
+        assert policy.chain == stored[group].chain
     steps = contract.provenance.steps
     assert steps is not None
     assert scale * find_recipe(name).total_steps <= steps

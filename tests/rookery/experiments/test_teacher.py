@@ -16,6 +16,7 @@ from rookery.experiments.runs import open_run
 from rookery.experiments.teacher import make_teacher
 from rookery.policies.imitation.teacher import _check_term
 from rookery.policies.policy import Policy
+from rookery.policies.stages.standard import standard
 from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import save_policy
 from rookery.sim.errors import RookeryError
@@ -28,7 +29,7 @@ def stored(folder: Path, env: Any, seed: int = 0, predicts: bool = False) -> Pat
     torch.manual_seed(seed)
     name, group = next(iter(env.groups.items()))
     more = {"estimator": (8,), "targets": group.target_size, "actor_inputs": group.frame_size} if predicts else {}
-    policy = Policy(group.observation_size, group.action.size, (16,), **more)
+    policy = Policy(standard(group.observation_size, group.action.size, (16,), **more))
     contract = build_contract(env)
     save_policy(folder, {name: policy.eval()}, contract.to_json())
     return folder
@@ -83,7 +84,7 @@ def test_a_teachers_memory_begins_anew_with_an_episode(tmp_path: Path) -> None:
     torch.manual_seed(0)
     env = rookery.make("drone-hover", 3, seed=1)
     group = env.groups["drone"]
-    policy = Policy(group.observation_size, group.action.size, (8,), memory="gru", memory_size=5).eval()
+    policy = Policy(standard(group.observation_size, group.action.size, (8,), memory_size=5)).eval()
     save_policy(tmp_path, {"drone": policy}, build_contract(env).to_json())
     teacher, fresh = make_teacher(tmp_path, env), make_teacher(tmp_path, env)
     obs = env.reset()[0]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mujoco
+import numpy as np
 import pytest
 import torch
 
@@ -602,3 +603,25 @@ def test_terms_must_be_as_declared():
     task = Wrong()
     with pytest.raises(RookeryError, match=r"'clock' is \(3, 2, 0\), declared \(3, 2, 1\)"):
         VecEnv(task, MujocoWorld(task.scene(), 3, 1))
+
+
+PARTS = {"tasks": ["table-reach", "table-push"]}
+
+
+@pytest.mark.parametrize(
+    "make_env",
+    [hover, lambda: rookery.make("MT10", 2, config=PARTS), lambda: rookery.make("volley-1v1-frozen", 3)],
+)
+def test_actions_that_have_no_values_and_seeds_that_are_none_are_refused(make_env):
+    env = make_env()
+    first = {g: o.clone() for g, o in env.reset(3)[0].items()}
+    (group, spec), *_ = env.groups.items()
+    shape = (env.num_envs, spec.count, spec.action.size)
+    for actions in (torch.zeros(shape, device="meta"), torch.zeros(shape).to_sparse()):
+        with pytest.raises(RookeryError, match="must be an ordinary tensor on 'cpu'"):
+            env.step({group: actions})
+    for seed in ("x", 1.5, True, 2**64, [1]):
+        with pytest.raises(RookeryError, match="seed must be from"):
+            env.reset(seed)
+    again, _ = env.reset(np.int64(3))  # as `make` takes it
+    assert all(torch.equal(first[g], again[g]) for g in first)

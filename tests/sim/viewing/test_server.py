@@ -15,7 +15,7 @@ import pytest
 from rookery.sim.errors import RookeryError
 from rookery.sim.viewing.server import Access, close_server, is_loopback, open_server
 
-OWN = Access("127.0.0.1", 8080, "")
+OWN = Access("127.0.0.1", 8080, "own")
 OPEN = Access("0.0.0.0", 8080, "secret")
 
 
@@ -23,14 +23,14 @@ def headers(host: str = "127.0.0.1:8080", **more: str) -> dict[str, str]:
     return {"Host": host, **more}
 
 
-def test_loopback_page_opens_by_its_own_names_alone():
-    for host in ("127.0.0.1:8080", "localhost:8080", "localhost:9000", "[::1]:8080"):
-        assert OWN.refusal("/", headers(host)) == ""
-    assert "address" in OWN.refusal("/", headers("evil.example:8080"))  # DNS rebinding
+def test_others_on_this_machine_need_the_token_too():
+    for host in ("127.0.0.1:8080", "localhost:8080", "localhost:9000", "[::1]:8080", "evil.example:8080"):
+        assert OWN.refusal("/?token=own", headers(host)) == ""
+        assert "token" in OWN.refusal("/", headers(host))
 
 
 def test_websocket_of_a_foreign_page_is_refused():
-    for access, path in ((OWN, "/"), (OPEN, "/?token=secret")):
+    for access, path in ((OWN, "/?token=own"), (OPEN, "/?token=secret")):
         assert access.refusal(path, headers(Origin="http://127.0.0.1:8080")) == ""
         assert "not the viewer's own" in access.refusal(path, headers(Origin="https://evil.example"))
 

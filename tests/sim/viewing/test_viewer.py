@@ -320,3 +320,16 @@ def test_another_task_is_shown_in_place_of_this_one_where_it_can_be(page, monkey
 def test_a_viewer_beside_a_training_rests_until_it_has_had_its_share(computed, passed, rest):
     assert _rest(computed, passed, 0.025) == pytest.approx(rest)
     assert _rest(computed, passed, 1.0) == 0.0
+
+
+def test_values_that_no_control_offers_change_nothing(page):
+    """As a page sends them that is no page of ours; viser hands them on."""
+    viewer = watch(page, "drone-hover", 3)
+    handles = {h._impl.props.label: h for h in page.gui._gui_input_handle_from_uuid.values() if hasattr(h, "value")}
+    for label, value in (("World", "999"), ("Speed", float("inf")), ("Show", "nothing"), ("Follow", "maybe")):
+        handle = handles[label]
+        handle._impl.value = value
+        for listener in handle._impl.update_cb:
+            listener(None)
+    viewer.run(0.2)
+    assert viewer.world == 0 and viewer.speed == 1.0 and viewer.follow is True

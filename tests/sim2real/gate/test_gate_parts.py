@@ -13,6 +13,7 @@ from scipy.stats import binomtest
 
 import rookery
 from rookery.experiments.runs import open_run
+from rookery.policies.policy import layers_of
 from rookery.policies.training.evaluate import act_with
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.gate.combinations import Combinations, Wider
@@ -193,7 +194,7 @@ def test_exported_c_that_differs_is_found(tmp_path):
     env = rookery.make("drone-hover", 4, config=dict(contract.task_config))
     torch_act = act_with(policies, env)
     wrong = copy.deepcopy(policies)
-    last = wrong["drone"].layers[-1]
+    last = layers_of(wrong["drone"])[-1]
     with torch.no_grad():
         last.weight[[1, 2]] = last.weight[[2, 1]]
     errors = []

@@ -194,7 +194,7 @@ def test_what_cannot_be_run_here_is_no_pass_and_what_there_is_not_is_none(tmp_pa
     settings = Settings(50, 0.2, rounds=0, combinations=0)
     contract: Any = SimpleNamespace()
     for module, verdict, whole in (("", "skipped", "incomplete"), ("a.b:net", "not applicable", "pass")):
-        policies: Any = {"agent": SimpleNamespace(targets=(), module=module)}
+        policies: Any = {"agent": SimpleNamespace(targets=0, chain=SimpleNamespace(c_refused=module))}
         found = Gate(ToyOpener(), path, settings, policies, contract).run()
         assert (found.cases[-1].name, found.cases[-1].verdict) == ("exported C", verdict)
         assert found.verdict == found.to_json()["verdict"] == whole and found.failures == []

@@ -199,7 +199,7 @@ def test_every_world_starts_on_its_own_tile_and_sees_the_ground() -> None:
     assert (torch.cdist(places, places) + 10 * torch.eye(16)).min() > 1.0
     task.refresh()
     assert torch.allclose(task.height, torch.full((16,), 0.32), atol=0.01)
-    heights = task.observe()["robot"]["heights"]
+    heights = env.observe_terms()["robot"]["heights"]
     assert heights.shape == (16, 1, 35)
     assert heights[..., 17].abs().max() < 0.05  # the point below the trunk: STAND_HEIGHT under it
 

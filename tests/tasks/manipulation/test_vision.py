@@ -30,7 +30,8 @@ def test_pictures_take_the_place_of_poses(obs, size):
     if obs == "points":
         assert term.shape == ()
         return
-    pictures = env.task._pictures._cameras.read()  # [N, cameras, rows, columns] and colours
+    (reader,) = env.sensors.readers["arm"].values()
+    pictures = reader.cameras.read()  # [N, cameras, rows, columns] and colours
     assert term.shape == (*pictures.shape[1:4], 3 if obs == "rgb" else 1)
     shown = seen["arm"][:, 0, slices[obs]].view(4, *term.shape)
     torch.testing.assert_close(shown, pictures.float().view(shown.shape) * term.scale)

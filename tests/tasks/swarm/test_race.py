@@ -186,12 +186,17 @@ def test_the_observation_has_the_next_two_gates():
                 assert torch.allclose(seen, body, atol=1e-4)
 
 
+def cameras_of(env):
+    (reader,) = env.sensors.readers["drone"].values()
+    return reader.cameras
+
+
 def test_with_a_camera_every_start_has_the_next_gate_in_view():
     """All of the ball in its middle."""
     for course in COURSES:
         for drones, start in ((1, "grid"), (3, "grid"), (3, "anywhere")):
             env = make(20, obs="segmentation", course=course, num_drones=drones, start=start, start_tilt=0.0)
-            edge = env.task.vision.cameras.read() == CLASSES.index("target")
+            edge = cameras_of(env).read() == CLASSES.index("target")
             assert edge.flatten(2).any(-1).all()
             edge[:, :, 1:-1, 1:-1] = False
             assert not edge.any()
@@ -218,7 +223,7 @@ def test_the_camera_shows_the_gate_ahead_where_it_is_and_as_large_as_it_is(cours
     state[..., 3:7] = torch.from_numpy(turn.as_quat(scalar_first=True))
     task.drones.bodies.set_state(None, state)
     env.world.forward()
-    classes, depth = task.vision.cameras.read()[:, 0], depths.read()[:, 0]
+    classes, depth = cameras_of(env).read()[:, 0], depths.read()[:, 0]
     front = 1.5 - 0.5 * DEPTH  # m, from the lens to the frame
     scale = 0.5 * height / math.tan(0.5 * float(depths.fovy[0])) / front  # pixels per m, there
     frames = (classes == CLASSES.index("gate")) & (depth < front + DEPTH + 1e-3)

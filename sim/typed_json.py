@@ -1,18 +1,19 @@
 """Frozen dataclasses from JSON values: a check that names the wrong line, and the objects, both from the annotations.
 
-Annotations may be float, int, bool, str, tuple[X, ...], tuple[X, Y], Mapping[str, X], another such dataclass, and X | None.
-Fields with a default may be left out.
+Annotations may be float, int, bool, str, Literal[...] of texts, tuple[X, ...], tuple[X, Y], Mapping[str, X], another such
+dataclass, and X | None. Fields with a default may be left out.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from rookery.sim2real.checks import Check, fault, integer, items, named, number, optional, record, text
+from rookery.sim.json_checks import Check, fault, integer, items, named, number, one_of, optional, record, text
 
 T = TypeVar("T")
 
@@ -33,10 +34,29 @@ def parse(cls: type[T], values: Mapping[str, Any]) -> T:
     return cls(**{name: _value(hints[name], value) for name, value in values.items()})
 
 
+def plain(value: Any) -> Any:
+    """JSON values for dataclasses, mappings, tuples and arrays; a number that is not finite becomes its name ("inf")."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, (type, Mapping)):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if hasattr(value, "tolist"):  # arrays and their scalars
+        return plain(value.tolist())
+    return str(value)
+
+
 def _check(hint: Any) -> Check:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return optional(_check(_present(inner)))
+    if origin is typing.Literal:
+        return one_of(inner)
     if origin is tuple:
         return items(_check(inner[0])) if inner[-1] is Ellipsis else _fixed([_check(h) for h in inner])
     if origin is not None:
@@ -69,6 +89,8 @@ def _value(hint: Any, value: Any) -> Any:
         return None
     if origin in (types.UnionType, typing.Union):
         return _value(_present(inner), value)
+    if origin is typing.Literal:
+        return value
     if origin is tuple:
         hints = [inner[0]] * len(value) if inner[-1] is Ellipsis else inner
         return tuple(_value(h, v) for h, v in zip(hints, value, strict=True))

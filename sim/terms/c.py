@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rookery.sim.terms import Expression, Quantity
+from rookery.sim.terms.expression import Expression, Quantity
 
 HELPERS = """#include <math.h>
 
@@ -62,6 +62,14 @@ static inline void rotation_vector(const float q[4], float out[3]) {
 """
 
 
+KEYWORDS = {
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
+    "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return", "short", "signed", "sizeof", "static",
+    "struct", "switch", "typedef", "union", "unsigned", "void", "volatile", "while"
+}  # fmt: skip
+"""Words of C99, which name no quantity."""
+
+
 class Writer:
     """Code of expressions, statement by statement; their `write` calls it.
 
@@ -96,6 +104,10 @@ class Writer:
             self.lines += [f"{name}[{i}] = {value(i)};" for i in range(size)]
         return name
 
+    def constants(self, values: Sequence[float]) -> str:
+        """A new array of numbers."""
+        return self.array(len(values), lambda i: self.number(values[i]), loop=False)
+
     def copy(self, source: str, out: str, at: int, size: int) -> None:
         """Copy `size` numbers to `out` from its index `at` on."""
         self.lines.append(f"for (int i = 0; i < {size}; i++) {out}[{at} + i] = {source}[i];")
@@ -122,7 +134,7 @@ class Writer:
 def identifier(name: str) -> str:
     """The name of a quantity as one of C."""
     out = re.sub(r"\W+", "_", name.replace("'", ""), flags=re.ASCII).strip("_").lower()
-    return out if out[:1].isalpha() else f"q_{out}"
+    return out if out[:1].isalpha() and out not in KEYWORDS else f"q_{out}"
 
 
 def quantities_of(expressions: Sequence[Expression]) -> list[Quantity]:

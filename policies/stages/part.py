@@ -1,0 +1,46 @@
+"""The torch module of a stage: its declared weights as parameters and buffers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from rookery.policies.stages.stage import Stage
+
+
+class StageModule(nn.Module):
+    """A stage with weights of its own.
+
+    Learned weights start as torch's layers do, uniformly within 1 / sqrt(inputs of the matrix); `Stage.initialize` draws those
+    that a training starts from.
+
+    Args:
+        stage: what it computes.
+    """
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__()
+        self.stage = stage
+        bound = 1.0
+        for name, weight in stage.weights().items():
+            if weight.statistic is not None:
+                self.register_buffer(name, torch.full(weight.shape, weight.statistic))
+                continue
+            if len(weight.shape) > 1:
+                bound = 1.0 / math.sqrt(math.prod(weight.shape[1:]))
+            self.register_parameter(name, nn.Parameter(torch.empty(weight.shape).uniform_(-bound, bound)))
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """All weights by name."""
+        return {name: getattr(self, name) for name in self.stage.weights()}
+
+    def step(self, x: Tensor, state: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+        """See `Stage.step`."""
+        return self.stage.step(self.weights, x, state, known)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs [R, out] of a stage without state for inputs [R, in]."""
+        return self.stage.step(self.weights, x, x[:, :0], None)[0]

@@ -1,0 +1,273 @@
+"""The forward pass in C: a function for each stage of the chain, and those that call them in order (see export/c.py).
+
+Rows between stages stand in arrays on the caller's stack, which are used again when a row has been read. A stage that works in
+place shares the array of its neighbour, and one that takes a part of a row gives a pointer into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.policies.stages import c_text
+from rookery.policies.stages.chain import Fork, Leaf, Node
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import ContractGroup
+
+Array = NDArray[np.float32]
+
+
+class Functions:
+    """C of a group's policy.
+
+    Args:
+        group: in a valid contract.
+        prefix: beginning of the C names.
+
+    Raises:
+        RookeryError: a stage has no C.
+
+    Attributes:
+        chain: the stages.
+        frame, history: F and H; the observation has O = H F components.
+        inputs, outputs: O and D.
+        targets: M, 0 without a state estimator.
+        memory: numbers in the state of all stages.
+    """
+
+    def __init__(self, group: ContractGroup, prefix: str) -> None:
+        self.chain = group.trained
+        if refused := self.chain.c_refused:
+            raise RookeryError(f"{refused}.")
+        self.prefix = prefix
+        self.frame = group.spec.frame_size
+        self.history = group.spec.history
+        self.inputs = self.chain.inputs
+        self.outputs = self.chain.outputs
+        self.targets = self.chain.targets
+        self.memory = self.chain.state_size
+        self._policy = _Body(self.chain.nodes, self.chain.outputs, "obs", "action")
+
+    @property
+    def parameter(self) -> str:
+        """The memory among the parameters of the policy's functions."""
+        return f"{self.prefix}_memory *memory, " if self.memory else ""
+
+    @property
+    def stack(self) -> int:
+        """Bytes of the caller's stack, about."""
+        scratch = max((leaf.stage.scratch for leaf in self.chain.leaves), default=0)
+        return 4 * (sum(self._policy.arrays.values()) + scratch) + 160
+
+    def tables(self, arrays: Mapping[str, Array]) -> list[str]:
+        """The weights as constant arrays, given by the names that `StageChain.weights` has."""
+        return [c_text.table(name.replace(".", "_"), arrays[name]) for name in self.chain.weights()]
+
+    def helpers(self) -> list[str]:
+        """What the functions of several stages call, and those of the scaling."""
+        copies = ["copy"] * any(step.startswith("copy(") for step in self._policy.steps)
+        return c_text.helpers(["clamp", *copies, *(x for leaf in self.chain.leaves for x in leaf.stage.helpers)])
+
+    def declarations(self) -> str:
+        """What the header declares beyond a plain policy's functions."""
+        prefix = self.prefix
+        out = ""
+        if self.memory:
+            out += f"""
+/* Forget everything. Call it at an episode's start, and when an observation was NaN, which the memory would keep. */
+void {prefix}_reset({prefix}_memory *memory);
+"""
+        if self.history > 1:
+            out += f"""
+/* Drop the oldest of the {self.history} frames in obs and append a new one. Call it at every step; at an episode's start
+   {self.history} times with the first frame. */
+void {prefix}_remember(const float frame[{self.frame}], float obs[{self.inputs}]);
+"""
+        if self.targets:
+            out += f"""
+/* The state estimator's predictions of the targets above. */
+void {prefix}_predict(const float obs[{self.inputs}], float targets[{self.targets}]);
+
+/* The policy where some targets are known: known[i] replaces a prediction unless it is NaN. */
+void {prefix}_policy_known(const float obs[{self.inputs}], const float known[{self.targets}], \
+{self.parameter}float action[{self.outputs}]);
+"""
+        return out
+
+    def functions(self) -> str:
+        """C of ``<prefix>_policy`` and whatever `declarations` announces."""
+        parts = [leaf.stage.code(leaf.name) for leaf in self.chain.leaves]
+        prefix, n, m, t = self.prefix, self.inputs, self.outputs, self.targets
+        body = self._policy.text
+        if self.targets:
+            parts.append(f"""
+void {prefix}_policy_known(const float obs[{n}], const float known[{t}], {self.parameter}float action[{m}])
+{{
+{body}
+}}""")
+            parts.append(f"""
+static const float unknown[{t}] = {{{", ".join(["NAN"] * t)}}};
+
+void {prefix}_policy(const float obs[{n}], {self.parameter}float action[{m}])
+{{
+    {prefix}_policy_known(obs, unknown, {"memory, " * (self.memory > 0)}action);
+}}""")
+            parts.append(self._predict())
+        else:
+            parts.append(f"""
+void {prefix}_policy(const float obs[{n}], {self.parameter}float action[{m}])
+{{
+{body}
+}}""")
+        if self.memory:
+            parts.append(f"""
+void {prefix}_reset({prefix}_memory *memory)
+{{
+    int i;
+
+    for (i = 0; i < {self.memory}; i++) {{
+        memory->h[i] = 0.0f;
+    }}
+}}""")
+        if self.history > 1:
+            parts.append(_REMEMBER.format(prefix=prefix, n=n, f=self.frame, old=n - self.frame))
+        return "\n".join(part for part in parts if part)
+
+    def _predict(self) -> str:
+        """The state estimator alone, behind the stages that its input comes through."""
+        leaf = next(leaf for leaf in self.chain.leaves if leaf.stage.targets)
+        path = _path(self.chain.nodes, leaf)
+        if any(node.stage.state_size for node in path if isinstance(node, Leaf)):
+            raise RookeryError("a state estimator behind a memory has no C: put the estimator before it.")
+        body = _Body(path, leaf.stage.outputs, "obs", "targets", known="unknown")
+        return f"""
+void {self.prefix}_predict(const float obs[{self.inputs}], float targets[{self.targets}])
+{{
+    int i;
+{body.text}
+    for (i = 0; i < {self.targets}; i++) {{
+        targets[i] = {leaf.name}_mean[i] + ({leaf.name}_std[i] * targets[i]);
+    }}
+}}"""
+
+
+@dataclass
+class _Body:
+    """Statements from one array to another through the stages.
+
+    Args:
+        nodes: the chain.
+        size: of the result.
+        source, target: C names of both arrays.
+        known: C name of the known targets.
+
+    Attributes:
+        arrays: lengths of the arrays between, by name.
+        steps: the statements.
+    """
+
+    nodes: Sequence[Node]
+    size: int
+    source: str
+    target: str
+    known: str = "known"
+    arrays: dict[str, int] = field(default_factory=dict)
+    steps: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._free: list[str] = []
+        self._emit(self.nodes, self.source, self.target)
+
+    @property
+    def text(self) -> str:
+        """Declarations and statements."""
+        declared = [f"    float {name}[{size}];" for name, size in self.arrays.items()]
+        return "\n".join([*declared, *[""] * bool(declared), *(f"    {step}" for step in self.steps)])
+
+    def _take(self, size: int) -> str:
+        """An array for a row; the one that fits best of those that are free."""
+        if self._free:
+            name = min(self._free, key=lambda name: (self.arrays[name] < size, abs(self.arrays[name] - size)))
+            self._free.remove(name)
+        else:
+            name = f"r{len(self.arrays)}"
+        self.arrays[name] = max(self.arrays.get(name, 0), size)
+        return name
+
+    def _emit(self, nodes: Sequence[Node], source: str, target: str) -> None:
+        """Bring a row to `target`; the arrays that are taken are free again afterwards."""
+        here, own = source, ""
+        for i, node in enumerate(nodes):
+            last = all(isinstance(x, Leaf) and x.stage.in_place for x in nodes[i + 1 :])
+            view = "" if isinstance(node, Fork) or last else node.stage.view(here)
+            if view:
+                here = view
+                continue
+            there = target if last else self._take(_outputs(node))
+            if isinstance(node, Fork):
+                self._branches(node, here, there)
+            else:
+                self._call(node, here, there)
+            if own and own != there:
+                self._free.append(own)
+            here, own = there, "" if there == target else there
+
+    def _branches(self, fork: Fork, source: str, target: str) -> None:
+        at = 0
+        for branch in fork.branches:
+            self._emit(branch, source, f"&{target}[{at}]" if target.isidentifier() else _shifted(target, at))
+            at += _outputs(branch[-1])
+
+    def _call(self, leaf: Leaf, source: str, target: str) -> None:
+        stage = leaf.stage
+        view = stage.view(source)
+        if view:  # a part of a row that has to stand elsewhere
+            self.steps.append(f"copy({view}, {target}, {stage.outputs});")
+            return
+        given = [source]
+        given += [f"&memory->h[{leaf.state.start}]"] * (stage.state_size > 0) + [self.known] * (stage.targets > 0)
+        self.steps.append(f"{leaf.name}({', '.join([*given, target])});")
+
+
+def _shifted(target: str, by: int) -> str:
+    """The pointer ``&name[at]`` moved on."""
+    name, at = target[1:-1].split("[")
+    return f"&{name}[{int(at) + by}]"
+
+
+def _outputs(node: Node) -> int:
+    if isinstance(node, Leaf):
+        return node.stage.outputs
+    return sum(_outputs(branch[-1]) for branch in node.branches)
+
+
+def _path(nodes: Sequence[Node], leaf: Leaf) -> list[Node]:
+    """The nodes that the input of a stage comes through, and the stage itself."""
+    out: list[Node] = []
+    for node in nodes:
+        if node is leaf:
+            return [*out, node]
+        if isinstance(node, Fork):
+            for branch in node.branches:
+                within = _path(branch, leaf)
+                if within and within[-1] is leaf:
+                    return [*out, *within]
+        out.append(node)
+    return out
+
+
+_REMEMBER = """
+void {prefix}_remember(const float frame[{f}], float obs[{n}])
+{{
+    int i;
+
+    for (i = 0; i < {old}; i++) {{
+        obs[i] = obs[i + {f}];
+    }}
+    for (i = 0; i < {f}; i++) {{
+        obs[{old} + i] = frame[i];
+    }}
+}}"""

@@ -1,0 +1,113 @@
+"""A stored file that names a task in a file: whose program is run, and when somebody is asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from rookery.cli.main import main
+from rookery.scaffold import write_project
+from rookery.sim.errors import RookeryError
+from rookery.tasks import registry, trust
+from rookery.tasks.registry import TASKS
+
+RAN = Path("ran")
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch, tmp_path):
+    """What a test registers, imports, trusts and remembers is gone after it."""
+    monkeypatch.setattr(registry, "TASKS", dict(TASKS))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv(trust.TRUSTED, "")
+    path = list(sys.path)
+    yield
+    sys.path[:] = path
+    _forget_modules()
+
+
+def _forget_modules() -> None:
+    for name in [n for n in sys.modules if n.startswith("my_balance")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def run(in_tmp, monkeypatch):
+    """A run of a task whose file notes that it was run; as another process finds it."""
+    write_project("task", "my-balance")
+    file = in_tmp / "my-balance" / "my_balance" / "task.py"
+    file.write_text(file.read_text() + f"\nopen({str(in_tmp / RAN)!r}, 'w').close()\n")
+    words = ["--num-envs", "2", "--rollout-steps", "2", "--minibatches", "1", "--epochs", "1", "--steps", "4"]
+    assert main(["train", "my-balance/my_balance/task.py:MyBalance", "--out", "run", *words]) == 0
+    assert RAN.exists()
+    RAN.unlink()
+    _forget_modules()
+    monkeypatch.setattr(registry, "TASKS", dict(TASKS))
+    return Path("run")
+
+
+USES = {
+    "eval": ["eval", "run", "--episodes", "1"],
+    "play": ["play", "run", "--out", "film.mp4"],
+    "gate": ["gate", "run", "--episodes", "2"],
+    "replay": ["replay", "run", "--html", "page.html"],
+    "resume": ["train", "--resume", "run", "--steps", "8"],
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_strangers_task_is_not_run_without_a_word(use, run, capsys):
+    trust._record().unlink()
+    assert main(USES[use]) == 2
+    assert not RAN.exists()
+    said = capsys.readouterr().err
+    assert "add --trust-task" in said and str(Path("my-balance/my_balance/task.py").resolve()) in said
+    assert "Traceback" not in said
+
+
+def test_export_and_import_as_a_start_need_no_task(run, capsys):
+    """They read weights and contract alone."""
+    trust._record().unlink()
+    assert main(["export", "run", "--out", "bundle"]) == 0
+    assert not RAN.exists()
+
+
+def test_with_the_users_word_it_is_run(run, monkeypatch):
+    trust._record().unlink()
+    assert main([*USES["eval"], "--trust-task"]) == 0
+    assert RAN.exists()
+    monkeypatch.setenv(trust.TRUSTED, "/nowhere.py")
+    with pytest.raises(RookeryError, match="trust-task"):
+        trust.refuse_untrusted("my-balance/my_balance/task.py:MyBalance")
+    monkeypatch.setenv(trust.TRUSTED, os.pathsep.join(["/nowhere.py", "my-balance/my_balance/task.py"]))
+    trust.refuse_untrusted("my-balance/my_balance/task.py:MyBalance")
+
+
+def test_a_run_made_here_is_used_without_a_question(run):
+    assert main(USES["eval"]) == 0
+    assert RAN.exists()
+
+
+def test_another_file_of_the_same_name_is_not_the_same(run, tmp_path, monkeypatch):
+    """A path in a contract starts where the command is called."""
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "my-balance" / "my_balance").mkdir(parents=True)
+    (elsewhere / "my-balance" / "my_balance" / "task.py").write_text("raise SystemExit('run')\n")
+    monkeypatch.chdir(elsewhere)
+    assert main(["eval", str(tmp_path / "run"), "--episodes", "1"]) == 2
+
+
+@pytest.mark.parametrize("task", [None, 3, "drone-hover", "MT10", "", ["x.py:T"]])
+def test_tasks_that_are_no_files_are_not_asked_about(task):
+    trust.refuse_untrusted(task)
+
+
+def test_a_record_that_cannot_be_kept_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    trust.remember("task.py:T")
+    with pytest.raises(RookeryError):
+        trust.refuse_untrusted("task.py:T")
