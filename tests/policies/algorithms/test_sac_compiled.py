@@ -17,8 +17,11 @@ from rookery.sim.specs import ActionSpec, Group, Term
 WORLDS, AGENTS, STEPS, OBS, ACT = 3, 2, 40, 5, 3
 
 
-def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACLearner, torch.Generator]:
-    """A learner whose memory holds random transitions: episodes that end in every way, agents that drop out."""
+def filled(
+    config: SACConfig, compiled: bool, spread: float = 1.0, spans: bool = False
+) -> tuple[SACLearner, torch.Generator]:
+    """A learner whose memory holds random transitions: episodes that end in every way, agents that drop out; with `spans` also
+    at time limits, and steps of several control steps."""
     g, other = (torch.Generator().manual_seed(seed) for seed in (1, 3))
     action = ActionSpec("push", ("x", "y", "z"), (-1.0,) * ACT, (1.0,) * ACT, ("m",) * ACT, (0.0, 0.1, -0.2))
     group = Group(AGENTS, (Term("position", OBS, "m"),), action)
@@ -27,16 +30,20 @@ def filled(config: SACConfig, compiled: bool, spread: float = 1.0) -> tuple[SACL
     learner.norm.commit()
     for p in (*learner.critics.gains, *learner.critics.shifts, *learner.targets.gains, *learner.targets.shifts):
         p.data += 0.5 * torch.randn(p.shape, generator=g)
+    rows = []
     for _ in range(STEPS + 7):  # the oldest are overwritten
         obs, following, final = torch.randn(3, WORLDS, AGENTS, OBS, generator=g) * spread
         acts = 2.0 * torch.rand(WORLDS, AGENTS, ACT, generator=g) - 1.0
         reward = torch.randn(WORLDS, AGENTS, generator=g)
         terminated, truncated = torch.rand(2, WORLDS, generator=g) < 0.2
-        active, next_active = torch.rand(2, WORLDS, AGENTS, generator=g) < 0.8
-        final_active = torch.rand(WORLDS, AGENTS, generator=other) < 0.8
-        ends = terminated, truncated, final, active, next_active
-        elapsed = torch.randint(1, 4, (WORLDS, AGENTS), generator=other)
-        learner.replay.add(obs, acts, reward, following, *ends, final_active=final_active, elapsed=elapsed)
+        active, later = torch.rand(2, WORLDS, AGENTS, generator=g) < 0.8
+        rows.append((obs, acts, reward, following, terminated, truncated, final, active))
+    for row, (*_, next_active) in zip(rows, [*rows[1:], (later,)], strict=True):
+        more = {}
+        if spans:
+            more["final_active"] = torch.rand(WORLDS, AGENTS, generator=other) < 0.8
+            more["elapsed"] = torch.randint(1, 4, (WORLDS, AGENTS), generator=other)
+        learner.replay.add(*row, next_active, **more)
     return learner, g
 
 
@@ -101,6 +108,19 @@ REGULARIZED = {
 @pytest.mark.parametrize("case", CASES)
 def test_gradient_steps_equal_those_of_torch(case: str, steps: int) -> None:
     assert_equal_learning(CASES[case], steps)
+
+
+@pytest.mark.parametrize("n_step", [1, 3, 50])
+def test_targets_of_steps_that_take_several_control_steps_equal_those_of_torch(n_step: int) -> None:
+    """By the losses of one gradient step, which rounding hardly touches."""
+    losses = []
+    for compiled in (True, False):
+        learner, g = filled(replace(BASE, n_step=n_step, gamma=0.9, batch=256), compiled, spans=True)
+        losses.append(learner.learn(*learner.draw(1, g), g))
+    torch.testing.assert_close(losses[0], losses[1], rtol=1e-4, atol=1e-5)
+    learner, g = filled(replace(BASE, n_step=n_step, gamma=0.9, batch=256), True)
+    plain = learner.learn(*learner.draw(1, g), g)
+    assert (plain[0] - losses[0][0]).abs() > 1e-3, "without them the targets are others"
 
 
 @pytest.mark.parametrize("change", [{}, REGULARIZED])

@@ -89,7 +89,7 @@ def test_policies_act_in_their_worlds_as_they_would_alone(memory):
         obs = {"point": inner.x.clone()}
         # alone each acts everywhere and remembers what it saw there; where it does not play, nobody looks
         every = torch.stack([act(obs)["point"] for act in alone])
-        who = env.population.assignment
+        who = env.population.assignment.clone()
         env.step(torch.zeros(WORLDS, 1, 1))
         torch.testing.assert_close(inner.got[:, 1], every[who, torch.arange(WORLDS), 1], rtol=1e-5, atol=1e-6)
     assert len(who.unique()) > 1

@@ -13,7 +13,7 @@ from rookery.policies.storage.rollout import gae, moments
 def by_definition(reward, value, final, last, terminated, truncated, gamma, lam, elapsed=None):
     """(1 - lam) sum_n lam^(n-1) R_n - V, the last n-step return of the episode or the rollout taking the rest."""
     steps, worlds = reward.shape
-    elapsed = torch.ones_like(reward) if elapsed is None else elapsed
+    elapsed = torch.ones_like(reward) if elapsed is None else elapsed.double()
     out = torch.zeros_like(reward)
     for w in range(worlds):
         for t in range(steps):

@@ -141,11 +141,11 @@ def test_two_halves_of_a_batch_equal_the_whole(kind, config, central, more):
         following, reward, terminated, truncated, info = env.step({"point": action})
         final = info.get("final_observation", following)["point"]
         given = (obs["point"], action, reward["point"], following["point"])
-        now = (active, env.active["point"], state, env.state)
-        last = info.get("final_state", state)
-        whole.replay.add(*given, terminated, truncated, final, *now, last)
+        states = (state, env.state, info.get("final_state", state)) if central else ()
+        row = (*given, terminated, truncated, final, active, env.active["point"], *states)
+        whole.replay.add(*row)
         for learner, half in zip(learners, HALVES, strict=True):
-            learner.replay.add(*(x[half] for x in (*given, terminated, truncated, final, *now, last)))
+            learner.replay.add(*(x[half] for x in row))
         obs = following
     whole.record_statistics(8)
     at_once(*(lambda x=x: x.record_statistics(8) for x in learners))
