@@ -52,7 +52,7 @@ class TaskSource:
         before = then.get("sha256") if isinstance(then, Mapping) else None
         if not isinstance(before, Mapping) or not before:
             return []
-        return sorted(name for name in {*before, *self.sha256} if before.get(name) != self.sha256.get(name))
+        return [name for name, digest in self.sha256.items() if before.get(name) != digest]
 
 
 def task_source(task: str) -> TaskSource:

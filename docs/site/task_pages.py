@@ -10,10 +10,12 @@ import inspect
 import json
 import math
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import rookery
+from rookery.experiments.judging import interface_of
 from rookery.tasks.registry import TaskEntry, find
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +48,7 @@ def _page(entry: TaskEntry) -> str:
         _rewards(base.task),
         _ends(env),
         _randomization(base),
-        _config(cls.Config),
+        _config(cls.Config, interface_of(entry)),
         _figures(entry.id),
         _commands(entry.id),
     ]
@@ -126,15 +128,16 @@ def _randomization(env: Any) -> str:
     return _table("Randomization", ["parameter", "what it is", "unit", "`--randomize default`", "accepted"], rows)
 
 
-def _config(cls: type) -> str:
+def _config(cls: type, interface: Collection[str]) -> str:
     rows: list[list[object]] = []
     notes = _notes(cls)
     for f in dataclasses.fields(cls):
         if f.name == "reward":
             continue
         value = f.default if f.default is not dataclasses.MISSING else f.default_factory()  # type: ignore[misc]
-        rows.append([f"`{f.name}`", f"`{value}`", notes.get(f.name, "")])
-    return _table("Config", ["field", "default", "unit and meaning"], rows)
+        owner = "policy" if f.name in interface else "task"
+        rows.append([f"`{f.name}`", f"`{value}`", owner, notes.get(f.name, "")])
+    return _table("Config", ["field", "default", "[belongs to](../gate.md#what-judges)", "unit and meaning"], rows)
 
 
 def _notes(cls: type) -> dict[str, str]:

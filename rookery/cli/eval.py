@@ -99,7 +99,6 @@ def run(args: Args) -> int:
     config = values(args.task_config, "--task-config")
     episodes, worlds, seed, randomize = _what_to_play(args)
     judged = judging_of(args.run, config, controller=args.controller, task=args.task)
-    note_first(judged.lines(), args.json)
     announce_compiling()
     env, act = open_env(
         args.run,
@@ -114,6 +113,7 @@ def run(args: Args) -> int:
         shards=args.shards,
     )
     announce(args.run, args.controller)
+    note_first(judged.lines(), args.json)
     log = _log_of(args, env, seed)
     try:
         result = measure(env, act, episodes, seed, None if log is None else log.add)

@@ -90,7 +90,7 @@ def run(args: Args) -> int:
         args.episodes, args.interval, args.rounds, args.combinations, engines, args.seed, not args.sweeps_only,
         not args.required_only,
     )  # fmt: skip
-    note_first(judging(contract).lines(), args.json)
+    note_first(judging(contract).lines(), json=True)
     announce_compiling()
     announce(args.run)
     if args.checkpoints:
@@ -154,7 +154,7 @@ def _checkpoints(args: Args, settings: Settings) -> int:
         success = report.cases[0].success
         verdict = report.verdict
         rows.append({"steps": steps, "score": report.score, "nominal_success": success, "verdict": verdict})
-        rows[-1]["failures"] = report.failures
+        rows[-1] |= {"failures": report.failures, "not_as_registered": report.not_as_registered}
     _make_folder(args.out)
     write_json(args.out / "checkpoints.json", {"run": str(args.run), "checkpoints": rows})
     if args.json:
@@ -180,8 +180,9 @@ def _table(head: tuple[str, ...], rows: list[Any], cells: Callable[[Any], tuple[
 
 def show(report: Report, folder: Path) -> None:
     """The short table for people."""
-    from rookery.sim2real.gate.page import number, reached
+    from rookery.sim2real.gate.page import asked, number, reached
 
+    note_first(report.not_as_registered, json=False)
     but = f", not run: {', '.join(report.skipped)}" if report.skipped else ""
     print(f"{report.task} against {report.profile}: {report.verdict}, score {report.score:.3f}{but}")
     cases = [(c.name, "" if c.success is None else f"{c.success:.3f}", c.verdict, c.note) for c in report.cases]
@@ -193,6 +194,9 @@ def show(report: Report, folder: Path) -> None:
         ):
             cases.append((name, f"{rate:.3f}", "pass" if rate >= least else "fail", f"at least {least:g}"))
     _table(("case", "success", "verdict", ""), cases, lambda r: r)
+    if report.figures:
+        figures = [(f.name, f"{f.value:.3g}", "pass" if f.passes else "fail", asked(f)) for f in report.figures]
+        _table(("beside success", "mean", "verdict", ""), figures, lambda r: r)
     required = [m for m in report.margins if m.required is not None]
     _table(
         ("factor", "required", "margin", "fails at", "verdict"),

@@ -279,7 +279,8 @@ def announce(run: Path, controller: str = "policy") -> None:
 
 
 def note_first(lines: Sequence[str], json: bool) -> None:
-    """Print what must be known before any result: on standard error where standard output is to be one JSON value."""
+    """Print what must be known before any result: on standard error where standard output is to be one JSON value, or where
+    a refusal may still follow, which leaves standard output empty."""
     for line in lines:
         print(f"rookery: {line}", file=sys.stderr if json else sys.stdout, flush=True)
 

@@ -31,6 +31,8 @@ PERIODS = (0.5, 2.0)
 the limit, is at twice the period still counted at half of them."""
 MOST = 8
 """Changes that a line shows."""
+LONGEST = 100
+"""Characters of a text that is shown as it is; whatever does more to a terminal is quoted."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,7 @@ def _joined(entry: TaskEntry, changes: Changes) -> dict[str, Change]:
 
 def _digest(value: Any) -> str | None:
     """SHA-256 of a file that a config value names, such as a robot's; None where it names none."""
-    path = Path(value) if isinstance(value, str) and value else None
+    path = Path(value) if isinstance(value, str) and "." in value else None
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None
     except OSError:
@@ -246,4 +248,5 @@ def _digest(value: Any) -> str | None:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
-    return "nothing" if value is None else value if isinstance(value, str) and value else short(value)
+    plain = isinstance(value, str) and value.isprintable() and 0 < len(value) <= LONGEST
+    return "nothing" if value is None else value if plain else short(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,12 +21,14 @@ from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, comp
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
 from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.profile import Profile, load_profile
-from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Margin, Report
+from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Figure, Margin, Report
 from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
-from rookery.sim2real.gate.trials import Outcome, Trials
+from rookery.sim2real.gate.trials import ACTION_CHANGE, Outcome, Trials
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
+
+MEANING = "mean size of an action component's change between control steps, in units of [-1, 1]"
 
 
 class Open(Protocol):
@@ -96,6 +98,7 @@ class Gate:
             every = env.randomization.parameters
             nothing = undeclared(env.groups)
             self._control_dt = env.control_dt
+            self._meanings = {ACTION_CHANGE: MEANING, **env.deployment().metrics}
         finally:
             env.close()
         self._nominal = {k: float(p.nominal) for k, p in every.items() if not k.startswith(LOOKS)}
@@ -155,8 +158,8 @@ class Gate:
         return Report(
             self.task, name, self.engine, self.profile.name, self.profile.summary, s.episodes, s.interval, s.seed,
             self.profile.success, cases, [self._margin(side, nominal, idle) for side in sides], combinations,
-            self.profile.combinations, self.profile.worst, [k for k in self.profile.factors if k not in wanted], idle,
-            wider, episodes_run, round(time.perf_counter() - start, 2),
+            self.profile.combinations, self.profile.worst, self._lacking(wanted, nominal), idle,
+            wider, episodes_run, round(time.perf_counter() - start, 2), self._figures(nominal),
         )  # fmt: skip
 
     def _points(self, asked: int) -> int:
@@ -185,6 +188,21 @@ class Gate:
             side.factor, "up" if side.limit > side.nominal else "down", side.unit, side.nominal, side.required, last,
             beyond, at.rate, *at.interval, coverage, verdict, "" if wanted is None else wanted.source, side.tried(),
         )  # fmt: skip
+
+    def _figures(self, nominal: Outcome) -> list[Figure]:
+        """What the policy does beside succeeding, where the profile asks and the task knows."""
+        bounds = {name: bound for name, bound in self.profile.figures.items() if name in nominal.means}
+        return [
+            Figure(
+                name, nominal.means[name], _finite(b.least), _finite(b.most), self._meanings.get(name, ""), b.source
+            )
+            for name, b in bounds.items()
+        ]  # fmt: skip
+
+    def _lacking(self, wanted: Collection[str], nominal: Outcome) -> list[str]:
+        """Factors and figures of the profile that the task lacks."""
+        out = [name for name in self.profile.factors if name not in wanted]
+        return out + [name for name in self.profile.figures if name not in nominal.means]
 
     def _case(self, name: str, outcome: Outcome, note: str = "", also: bool = True) -> Case:
         required = self.profile.success
@@ -236,6 +254,10 @@ class Gate:
                 trials.env.close()
         note = f"largest difference of actions from torch {compared.difference:.2g}"
         return self._case(name, outcome, note, compared.difference <= TOLERANCE)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def _coarser(steps: int) -> float:

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 
 from rookery.sim2real.gate.plots import factor_plot
-from rookery.sim2real.gate.report import Margin, Report
+from rookery.sim2real.gate.report import Figure, Margin, Report
 
 STYLE = """
 :root { color-scheme: light; --pass: #1a7f4b; --fail: #b3261e; --none: #8a5a00; --ink: #1b1f24; --soft: #5b6470;
@@ -49,6 +49,7 @@ def page(report: Report) -> str:
         failures,
         "<h2>Cases</h2>",
         _cases(report),
+        *(["<h2>Beside success</h2>", _beside(report.figures)] if report.figures else []),
         "<h2>Margins</h2>",
         _margins(report.margins),
         _left_out(report),
@@ -114,6 +115,20 @@ def _cases(report: Report) -> str:
         for c in report.cases
     ]
     return _table(head, rows)
+
+
+def asked(figure: Figure) -> str:
+    """What a profile asks of a figure, for people."""
+    sides = [("at least", figure.least), ("at most", figure.most)]
+    return " and ".join(f"{side} {value:g}" for side, value in sides if value is not None)
+
+
+def _beside(figures: Sequence[Figure]) -> str:
+    rows = [
+        (_e(f.name), f"{f.value:.3g}", asked(f), "pass" if f.passes else "fail", _e(f.meaning), _e(f.source))
+        for f in figures
+    ]
+    return _table(("figure", "mean", "required", "verdict", "meaning", "source"), rows)
 
 
 def _margins(margins: Sequence[Margin]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ BY_TASK = {
 }  # fmt: skip
 """The profile of a task by the beginning of its name."""
 RATES = ("success", "combinations", "worst")
+ENTRIES = ("summary", *RATES, "factors", "figures")
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,20 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """The range in which the mean of a figure must lie at nominal physics, beside success.
+
+    Args:
+        least, most: in the figure's unit; -inf and inf where there is none.
+        source: why.
+    """
+
+    least: float
+    most: float
+    source: str
+
+
+@dataclass(frozen=True)
 class Profile:
     """The ranges of a piece of hardware and its surroundings.
 
@@ -48,6 +63,7 @@ class Profile:
         combinations: least success rate over combinations drawn from the ranges.
         worst: least success rate at the worst combination found.
         factors: by name.
+        figures: bounds of metrics that a task may have, and of `action_change`, by name.
     """
 
     name: str
@@ -56,6 +72,7 @@ class Profile:
     combinations: float
     worst: float
     factors: Mapping[str, Requirement]
+    figures: Mapping[str, Bound] = field(default_factory=dict)
 
 
 def profiles() -> dict[str, Path]:
@@ -105,8 +122,8 @@ def load_profile(choice: str, also: Collection[str] = ()) -> Profile:
 
 def _from_table(name: str, choice: str, table: dict[str, Any], known: Collection[str]) -> Profile:
     for key in table:
-        if key not in ("summary", *RATES, "factors"):
-            raise unknown(f"entry of the profile {choice}", key, ("summary", *RATES, "factors"))
+        if key not in ENTRIES:
+            raise unknown(f"entry of the profile {choice}", key, ENTRIES)
     rates = {key: _number(f"{choice}: {key}", table.get(key)) for key in RATES}
     for key, rate in rates.items():
         if not 0.0 < rate < 1.0:
@@ -119,7 +136,27 @@ def _from_table(name: str, choice: str, table: dict[str, Any], known: Collection
         more = f" (and also {', '.join(wrong[1:])})" if wrong[1:] else ""
         raise unknown(f"factor of the profile {choice}{more}", wrong[0], known)
     factors = {factor: _requirement(f"{choice}: [factors.{factor}]", entry) for factor, entry in entries.items()}
-    return Profile(name, str(table.get("summary", "")), **rates, factors=factors)
+    asked = table.get("figures", {})
+    if not isinstance(asked, dict):
+        raise RookeryError(f"{choice}: figures takes tables such as [figures.yaw_drift].")
+    figures = {figure: _bound(f"{choice}: [figures.{figure}]", entry) for figure, entry in asked.items()}
+    return Profile(name, str(table.get("summary", "")), **rates, factors=factors, figures=figures)
+
+
+def _bound(where: str, entry: object) -> Bound:
+    if not isinstance(entry, dict) or not {"source"} < entry.keys() <= {"least", "most", "source"}:
+        raise RookeryError(f"{where} takes least or most, or both, and source.")
+    given = {key: _number(f"{where} {key}", entry[key]) for key in ("least", "most") if key in entry}
+    bound = Bound(given.get("least", -math.inf), given.get("most", math.inf), _source(where, entry["source"]))
+    if bound.least > bound.most:
+        raise RookeryError(f"{where} least must be at most most, got {bound.least:g} and {bound.most:g}.")
+    return bound
+
+
+def _source(where: str, text: object) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise RookeryError(f"{where} source must say where the range comes from.")
+    return text
 
 
 def _requirement(where: str, entry: object) -> Requirement:
@@ -133,11 +170,10 @@ def _requirement(where: str, entry: object) -> Requirement:
     low, high = (_number(f"{where} {key}", entry[key]) for key in ("low", "high"))
     if low > high:
         raise RookeryError(f"{where} low must be at most high, got {low:g} and {high:g}.")
-    if not isinstance(entry["source"], str) or not entry["source"].strip():
-        raise RookeryError(f"{where} source must say where the range comes from.")
+    source = _source(where, entry["source"])
     if not isinstance(entry.get("idle", False), bool):
         raise RookeryError(f"{where} idle must be true or false, got {entry['idle']!r}.")
-    return Requirement(low, high, entry["source"], entry.get("idle", False))
+    return Requirement(low, high, source, entry.get("idle", False))
 
 
 def _number(where: str, value: object) -> float:

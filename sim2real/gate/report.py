@@ -72,6 +72,31 @@ class Margin:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure beside success, its mean over the nominal episodes.
+
+    Args:
+        name: of the metric.
+        value: the mean.
+        least, most: what the profile asks for; None where it asks for nothing on that side.
+        meaning: what it is, with its unit.
+        source: of what is asked for.
+    """
+
+    name: str
+    value: float
+    least: float | None
+    most: float | None
+    meaning: str
+    source: str
+
+    @property
+    def passes(self) -> bool:
+        """Whether the value lies within; no value that is not a number does."""
+        return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
+
+
+@dataclass(frozen=True)
 class Report:
     """The whole of it.
 
@@ -90,6 +115,7 @@ class Report:
         wider: success over combinations from wider ranges, which nothing requires; empty where none were drawn.
         episodes_run: of the sweeps and combinations together.
         seconds: the whole took.
+        figures: beside success, see `Figure`.
         not_as_registered: what people should know of what judged, one line each: values that belong to the policy, values of
             the training in whose place the registered ones stand, a task's file.
         judged_by: the same as JSON values, with the task's code.
@@ -114,6 +140,7 @@ class Report:
     wider: list[Wider] = field(default_factory=list)
     episodes_run: int = 0
     seconds: float = 0.0
+    figures: list[Figure] = field(default_factory=list)
     not_as_registered: list[str] = field(default_factory=list)
     judged_by: dict[str, Any] = field(default_factory=dict)
 
@@ -126,6 +153,7 @@ class Report:
             for m in self.margins
             if m.verdict in ("fail", "no effect")
         ]
+        out += [f.name for f in self.figures if not f.passes]
         if self.combinations is not None:
             out += ["combinations"] * (self.combinations.success < self.required_combinations)
             out += ["worst combination"] * (self.combinations.worst_success < self.required_worst)

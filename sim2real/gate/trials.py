@@ -7,11 +7,12 @@ at another are due to the factors, not to the start or the noise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
@@ -22,6 +23,8 @@ from rookery.sim2real.gate.intervals import wilson
 
 Point = Mapping[str, float]
 """Values of factors by name; the others are nominal."""
+ACTION_CHANGE = "action_change"
+"""Mean size of an action component's change between control steps, in units of [-1, 1], of every task."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +35,12 @@ class Outcome:
         success: [E] bool of the episodes.
         figures: [E, F] everything that is known of them: length, returns, metrics, and a sum over all that was observed, which
             differs where anything does.
+        means: of the task's metrics over the episodes, by name, and of ACTION_CHANGE.
     """
 
     success: NDArray[np.bool_]
     figures: NDArray[np.float64]
+    means: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -101,12 +106,16 @@ class Trials:
         success = np.zeros(wanted, np.bool_)
         obs, _ = env.reset(seed)
         seen = torch.zeros(env.num_envs, dtype=torch.float64)
+        changes = _Changes(env.num_envs)
+        names: list[str] = []
         steps = 0
         while waiting.any():
             steps += 1
             for rows_seen in obs.values():  # times the step's number, so that it shows when something was observed
                 seen += steps * rows_seen.flatten(1).sum(1, dtype=torch.float64)
-            obs, _, _, _, info = env.step(self.act(obs))
+            actions = self.act(obs)
+            changes.add(actions)
+            obs, _, _, _, info = env.step(actions)
             if "episode" not in info:
                 continue
             episode = info["episode"]
@@ -114,8 +123,9 @@ class Trials:
             new = waiting[ids]
             where = ids[new].numpy()
             waiting[ids] = False
-            columns = [episode["length"], episode["cause"], *episode["return"].values(), *episode["metrics"].values()]
-            columns.append(seen[ids])
+            metrics = {ACTION_CHANGE: changes.end(ids), **episode["metrics"]}
+            names = [*metrics]
+            columns = [*metrics.values(), episode["length"], episode["cause"], *episode["return"].values(), seen[ids]]
             found = torch.stack([c.double() for c in columns], 1)[new].numpy()
             rows = np.zeros((wanted, found.shape[1])) if rows is None else rows
             rows[where] = found
@@ -123,7 +133,7 @@ class Trials:
         assert rows is not None
         self.episodes_run += wanted
         each = zip(success.reshape(-1, self.episodes), rows.reshape(-1, self.episodes, rows.shape[1]), strict=True)
-        return [Outcome(s, f) for s, f in each]
+        return [Outcome(s, f, dict(zip(names, f.mean(0).tolist(), strict=False))) for s, f in each]
 
     def _set(self, points: Sequence[Point], seed: int) -> None:
         """Hand the values of the points to the worlds; worlds that are left over repeat the last point."""
@@ -137,3 +147,33 @@ class Trials:
         drawn = np.repeat(values, self.episodes, 0)
         log = DrawLog(self.env.task_id, seed, self.env.num_envs, self._names, worlds, np.zeros_like(worlds), drawn)
         self.env.randomization.replay(log)
+
+
+class _Changes:
+    """Sums how much the actions of each world change from one control step to the next.
+
+    Args:
+        num_envs: N.
+    """
+
+    def __init__(self, num_envs: int) -> None:
+        self._sum = torch.zeros(num_envs)
+        self._count = torch.zeros(num_envs)
+        self._fresh = torch.ones(num_envs, dtype=torch.bool)
+        self._last = torch.zeros(num_envs, 1)
+
+    def add(self, actions: Mapping[str, Tensor]) -> None:
+        """The actions of a control step, by group [N, A, D]."""
+        now = torch.cat([a.flatten(1) for a in actions.values()], 1).clamp(-1.0, 1.0)
+        change = (now - self._last).abs().mean(1)
+        self._sum += torch.where(self._fresh, 0.0, change)
+        self._count += ~self._fresh
+        self._last = now
+        self._fresh.zero_()
+
+    def end(self, ids: Tensor) -> Tensor:
+        """[n] the mean change of the episodes that ended in the worlds `ids`, whose next ones begin."""
+        mean = self._sum[ids] / self._count[ids].clamp_min(1.0)
+        self._sum[ids] = self._count[ids] = 0.0
+        self._fresh[ids] = True
+        return mean

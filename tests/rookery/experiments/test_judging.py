@@ -66,10 +66,11 @@ def test_the_gate_refuses_an_untrained_policy_with_an_exam_of_its_own(untrained,
     capsys.readouterr()
     assert gate_of(untrained, tmp_path) == 2
     out, err = capsys.readouterr()
-    assert out.splitlines()[0] == f"rookery: {SAID}; judged by the registered drone-hover"
+    assert out == "" and err.splitlines()[0] == f"rookery: {SAID}; judged by the registered drone-hover"
     assert f"the policy was {SAID}" in err.splitlines()[-1] and "--as-registered" in err.splitlines()[-1]
     assert not (tmp_path / "gate.json").exists()
     assert gate_of(untrained, tmp_path, "--as-registered") == 1
+    assert capsys.readouterr().out.splitlines()[0] == f"rookery: {SAID}; judged by the registered drone-hover"
     report = json.loads((tmp_path / "gate.json").read_text())
     assert report["judged_by"]["replaced"]["success_m"] == {"value": 2.5, "registered": 0.05}
     assert SAID in report["not_as_registered"][0] and SAID[:30] in (tmp_path / "gate.html").read_text()[:6000].lower()
@@ -87,7 +88,10 @@ def test_eval_judges_by_the_registered_task_and_says_first_what_is_not(untrained
     result = json.loads(out)
     assert result["success_rate"] == 1.0 and result["judged_by"]["replaced"] == {}
     assert {k: v["value"] for k, v in result["judged_by"]["changed"].items()} == EASY
-    assert err.splitlines()[0].startswith("rookery: not as registered, by --task-config: episode_s=1 (registered: 10)")
+    said = [
+        line for line in err.splitlines() if "not as registered, by --task-config: episode_s=1 (registered: 10)" in line
+    ]
+    assert len(said) == 1
 
 
 def test_a_hover_that_commands_no_roll_and_no_pitch_fails(tmp_path, capsys):
@@ -237,6 +241,26 @@ def test_the_report_says_where_the_task_has_changed_since_the_training(tmp_path)
     assert judging(known).outdated == () and judging(contract).outdated == ()
     then["sha256"]["rookery.tasks.drones.hover"] = "0" * 64
     assert judging(known).lines() == ["drone-hover has changed since the training, in rookery.tasks.drones.hover"]
+
+
+def test_what_all_tasks_of_a_set_have_alike_is_said_once():
+    judged = judging(open_run(zoo()["MT10"])[1], {"table-push": {"episode_s": 60.0}})
+    assert judged.lines() == [
+        "not as registered, by --task-config: table-push.episode_s=60 (registered: 6.25)",
+        "judged with the policy's own observation=full (registered: meta_world)",
+    ]
+
+
+def test_the_report_has_the_digest_of_a_robots_file(tmp_path):
+    file = tmp_path / "dog.urdf"
+    file.write_text("<robot/>")
+    judged = judging(contract_for("go2-velocity", robot=str(file), terrain="stairs"))
+    assert judged.to_json()["files"] == {"robot": hashlib.sha256(b"<robot/>").hexdigest()}
+
+
+def test_what_a_contract_says_does_nothing_to_a_terminal():
+    (line,) = judging(contract_for("drone-hover", drone="\x1b[2Jx", success_m=2.5)).lines()[1:]
+    assert line.isprintable() and "x1b" in line
 
 
 def test_a_task_in_a_checkout_has_its_commit(tmp_path):

@@ -620,8 +620,10 @@ def test_a_set_is_trained_resumed_and_evaluated_by_name(in_tmp, capsys):
     assert list(loads(capsys.readouterr().out)["tasks"]) == ["test-push"]
     contract = loads(Path("run/contract.json").read_text())
     assert contract["task_config"]["test-stay"]["limit"] == 0.95
-    env = make_env(Contract.from_json(contract), 2, {"limit": 0.9})  # for all parts, before each part's own
-    assert [(e.task.cfg.limit, e.task.cfg.episode_s) for e in env.parts.values()] == [(0.9, 0.1)] * 2
+    for as_trained, seconds in ((True, [0.1, 0.1]), (False, [0.2, 0.3])):  # the registered tasks' own judge
+        env = make_env(Contract.from_json(contract), 2, {"limit": 0.9}, as_trained=as_trained)
+        assert [e.task.cfg.limit for e in env.parts.values()] == [0.9] * 2  # for all parts, before each part's own
+        assert [e.task.cfg.episode_s for e in env.parts.values()] == seconds
 
 
 def test_gymnasium_s_vector_environment_takes_it():

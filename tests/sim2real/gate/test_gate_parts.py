@@ -88,6 +88,11 @@ MASS = '[factors.mass]\nlow = 0.9\nhigh = 1.1\nsource = "here"\n'
         (HEAD.replace("0.9", "1.9") + MASS, r"success must lie"),
         (HEAD + "colour = 3\n" + MASS, r"unknown entry .*'colour'"),
         ("[[[", r"not valid TOML"),
+        ("figures = 3\n" + HEAD + MASS, r"takes tables such as"),
+        (HEAD + MASS + "[figures.power]\nmost = 3\n", r"takes least or most"),
+        (HEAD + MASS + '[figures.power]\nsource = "here"\n', r"takes least or most"),
+        (HEAD + MASS + '[figures.power]\nmost = 1\nleast = 2\nsource = "here"\n', r"least must be at most most"),
+        (HEAD + MASS + '[figures.power]\nmost = 1\nsource = ""\n', r"where the range comes from"),
     ],
 )
 def test_bad_profiles_are_errors_in_one_sentence(tmp_path, text, message):

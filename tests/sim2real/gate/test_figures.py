@@ -1,0 +1,59 @@
+"""What a policy does beside succeeding: figures whose values are known in closed form, and the verdict on them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rookery.sim2real.gate.gate import Gate, Settings
+from rookery.sim2real.gate.page import page
+from rookery.sim2real.gate.profile import load_profile, profiles
+from rookery.sim2real.gate.trials import _Changes
+from tests.sim2real.gate.test_margins import profile
+from tests.sim2real.gate.toy import STEPS, ToyOpener
+
+CLOCK = 1.0 / STEPS / 3.0
+"""The toy's action changes in one of its three components, by a tenth a step."""
+
+
+def bound(name: str, **limits: float) -> str:
+    values = "".join(f"{side} = {value}\n" for side, value in limits.items())
+    return f'[figures.{name}]\n{values}source = "a test"\n'
+
+
+@pytest.mark.parametrize(
+    ("asked", "verdict"),
+    [
+        (bound("action_change", most=1.01 * CLOCK), "pass"),
+        (bound("action_change", most=0.99 * CLOCK), "fail"),
+        (bound("action_change", least=1.01 * CLOCK), "fail"),
+        (bound("grip", least=0.79, most=0.81), "pass"),  # the friction, a metric of the task
+        (bound("grip", least=0.81), "fail"),
+    ],
+)
+def test_a_figure_beyond_its_bound_is_no_pass(tmp_path, asked, verdict):
+    settings = Settings(20, 0.5, rounds=0, combinations=0, cases=False, beyond=False)
+    ranges = {"offset": (0.0, 0.0001)}
+    report = Gate(ToyOpener(), profile(tmp_path, ranges, asked + bound("power", most=1.0)), settings).run()
+    (figure,) = report.figures
+    assert figure.value == pytest.approx(0.8 if figure.name == "grip" else CLOCK, rel=1e-5)
+    assert figure.passes == (verdict == "pass") and (figure.name in report.failures) == (verdict == "fail")
+    assert report.verdict == verdict and report.lacking == ["power"]
+    assert report.to_json()["figures"][0]["value"] == figure.value and f"<td>{figure.name}</td>" in page(report)
+
+
+def test_changes_are_counted_within_episodes():
+    """Of two agents with two actions in two worlds; the jump between episodes is none."""
+    changes = _Changes(2)
+    for value in (0.0, 0.5, -0.5):
+        changes.add({"a": torch.full((2, 2, 2), value)})
+    assert changes.end(torch.tensor([1])).tolist() == [0.75]
+    changes.add({"a": torch.full((2, 2, 2), 9.0)})  # acts as 1
+    changes.add({"a": torch.full((2, 2, 2), 1.0)})
+    assert changes.end(torch.tensor([0, 1])).tolist() == [pytest.approx(3.0 / 4.0), 0.0]
+
+
+def test_every_bound_of_the_package_has_a_reason():
+    for name in profiles():
+        for bounds in load_profile(name).figures.values():
+            assert bounds.source and bounds.least < bounds.most
