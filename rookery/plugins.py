@@ -28,7 +28,7 @@ def register_task(cls: type[Task] | type[TaskSet], name: str | None = None) -> N
     Raises:
         RookeryError: there is no name, it is taken or cannot be one, `cls` is no Task, or there is no such engine.
     """
-    check_class(cls, name or str(getattr(cls, "__name__", cls)))
+    check_class(cls, name or (cls.__name__ if isinstance(cls, type) else repr(cls)))
     own = str(vars(cls).get("name", "")) if name is None else name
     if not own:
         raise RookeryError(f'{cls.__name__} has no name: write one into the class, name = "my-task".')
