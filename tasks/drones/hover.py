@@ -36,7 +36,8 @@ class HoverConfig(DroneConfig):
 
 
 class Hover(Pursuit):
-    """Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world."""
+    """Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world. The
+    heading is free, see the metric `yaw_drift`."""
 
     Config: ClassVar[type] = HoverConfig
     cfg: HoverConfig
