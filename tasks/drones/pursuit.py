@@ -15,7 +15,8 @@ class Pursuit(DroneTask):
     """Base of tasks in which ``self.target`` is where each drone should be now.
 
     Subclasses set `counted_from`: the control step of an episode after which the distance counts. Their config has
-    `success_m`, the mean distance (m) that is still a success.
+    `success_m`, the mean distance (m) that is still a success. The heading is free: nothing that a drone observes tells it,
+    and a metric says how fast it drifts.
     """
 
     metric_definitions = MappingProxyType(
@@ -24,6 +25,10 @@ class Pursuit(DroneTask):
             "error_m": (
                 "m, mean distance from the target over the counted part of the episode and over all drones; the "
                 "present one before it begins"
+            ),
+            "yaw_drift": (
+                "rad/s, size of the mean angular velocity about the vertical over the same part, of the drone that turns "
+                "most; 0 before it begins. No success asks for it: the heading is free"
             ),
             "crash": "1 where the episode ended in a crash",
         }
@@ -35,6 +40,7 @@ class Pursuit(DroneTask):
     distance: Tensor
     error_sum: Tensor
     error_count: Tensor
+    turn_sum: Tensor
 
     def setup(self) -> None:
         super().setup()
@@ -42,12 +48,13 @@ class Pursuit(DroneTask):
         self.buffer("distance", n, a)
         self.buffer("error_sum", n, a)
         self.buffer("error_count", n)
-        self._errors = self.distance.numpy(), self.error_sum.numpy(), self.error_count.numpy()
+        self.buffer("turn_sum", n, a)
+        self._errors = self.distance.numpy(), self.error_sum.numpy(), self.error_count.numpy(), self.turn_sum.numpy()
         self._clock = self.steps.numpy()
         self._out_of_bounds = torch.zeros(n, a, dtype=torch.bool)
         self._out = self._out_of_bounds.numpy()
         self._alive = torch.ones(n, a)
-        self._figures = {name: torch.zeros(n) for name in ("success", "error_m", "crash")}
+        self._figures = {name: torch.zeros(n) for name in ("success", "error_m", "yaw_drift", "crash")}
         self._figure_arrays = tuple(t.numpy() for t in self._figures.values())
 
     def place(self, ids: Tensor) -> None:
@@ -66,8 +73,8 @@ class Pursuit(DroneTask):
         return {"alive": self._alive, "distance": self.distance, **self.pull(self.distance), **self.motion_rewards()}
 
     def metrics(self) -> dict[str, Tensor]:
-        """Success, the mean distance while it counted (the present one before), and whether the episode ended in a
-        crash."""
+        """Success, the mean distance while it counted (the present one before), how fast the heading drifted, and whether the
+        episode ended in a crash."""
         kernels.pursuit_metrics(
             self._clock, self.max_steps, self.cfg.success_m, *self._errors, self._crash[0], *self._figure_arrays
         )

@@ -49,7 +49,8 @@ class TrackConfig(DroneConfig):
 class Track(Pursuit):
     """Each drone follows a moving reference.
 
-    Success: no crash, and a mean position error below 10 cm after the first 2 s, for every drone of the world.
+    Success: no crash, and a mean position error below 10 cm after the first 2 s, for every drone of the world. The heading is
+    free, see the metric `yaw_drift`.
 
     Along each axis the reference is ``sum_j a_j sin(w_j t + p_j)``: every path is a row of amplitudes (m), frequencies
     (rad/s) and phases (rad), so position and velocity at any time, the future included, are in closed form.

@@ -135,12 +135,13 @@ def pursuit(n: int) -> dict[str, torch.Tensor]:
     out = {name: torch.full((n, A), math.nan) for name in ("near", "on_target", "ang_vel", "yaw_rate", "rate", "crash")}
     astray = torch.zeros(n, A, dtype=torch.bool)
     arrays = state.contiguous().numpy(), target.contiguous().numpy()
-    sums = distance.numpy(), total.numpy(), count.numpy()
+    turned = numbers(N, A, seed=7)[:n].clone()
+    sums = distance.numpy(), total.numpy(), count.numpy(), turned.numpy()
     kernels.pursue(*arrays, steps.numpy(), 20, 1.5, *sums, astray.numpy())
     near, on_target, *motion = (t.numpy() for t in out.values())
     kernels.pull(sums[0], near, on_target)
     kernels.motion_rewards(arrays[0], last.numpy(), previous.numpy(), crashed.numpy(), *motion)
-    metrics = {name: torch.full((n,), math.nan) for name in ("success", "error", "metric_crash")}
+    metrics = {name: torch.full((n,), math.nan) for name in ("success", "error", "drift", "metric_crash")}
     figures = (t.numpy() for t in metrics.values())
     kernels.pursuit_metrics(steps.numpy(), 30, 2.0, *sums, crashed.numpy(), *figures)
     return {"distance": distance, "total": total, "count": count, "astray": astray, **out, **metrics}
@@ -156,13 +157,18 @@ def test_a_pursuit_is_that_of_the_formulas_in_torch():
     crashed = torch.arange(N * A).view(N, A) % 29 == 0
     error = total / count.clamp_min(1.0)[:, None]
     spin = s[..., 10:13]
+    vertical = Rotation.from_quat(s[..., 3:7].reshape(-1, 4).numpy(), scalar_first=True).apply(
+        spin.reshape(-1, 3).numpy()
+    )
+    turned = numbers(N, A, seed=7) + counts[:, None] * torch.from_numpy(vertical[:, 2]).float().view(N, A)
+    drift = (turned / count.clamp_min(1.0)[:, None]).abs().amax(1)
     good = (error < 2.0).all(1) & (torch.arange(N) >= 30) & ~crashed.any(1)
     want = {
         "distance": d, "total": total, "count": count, "astray": d > 1.5, "near": (-5 * d).exp(),
         "on_target": (-20 * d).exp(), "ang_vel": spin.square().sum(-1), "yaw_rate": spin[..., 2].abs(),
         "rate": (numbers(N, A, 4) - numbers(N, A, 4, seed=5)).square().sum(-1), "crash": crashed.float(),
         "success": good.float(), "error": torch.where(count > 0, error.mean(1), d.mean(1)),
-        "metric_crash": crashed.any(1).float(),
+        "metric_crash": crashed.any(1).float(), "drift": drift,
     }  # fmt: skip
     assert good.any() and not good.all()
     for name, value in want.items():
