@@ -20,6 +20,7 @@ from rookery.robots.quadrupeds.model import PARTS, QuadrupedModel
 from rookery.robots.quadrupeds.quadruped import leg_chains
 from rookery.sim.engines.rotor.parameters import GRAVITY
 from rookery.sim.env import Env
+from rookery.sim.envs.vec_env import VecEnv
 
 WORLDS = 8
 SECONDS = 4.0
@@ -59,6 +60,12 @@ def check_robot(robot: OwnRobot[Any], picture: Path | None = None) -> Check:
     out = Check()
     {"quadruped": _quadruped, "drone": _drone, "arm": _arm}[robot.family](out, robot, picture)
     return out
+
+
+def _task(env: Env) -> Any:
+    inner = env.unwrapped
+    assert isinstance(inner, VecEnv)
+    return inner.task
 
 
 # What it earns
@@ -109,13 +116,13 @@ def _draw(env: Env, picture: Path | None) -> None:
 
 def _limp(env: Any, obs: dict[str, Tensor], step: int) -> dict[str, Tensor]:
     """Targets where the joints are: servos that only damp."""
-    robot = env.unwrapped.task.robot
+    robot = _task(env).robot
     return {"robot": robot.normalised(robot.pos)[:, None]}
 
 
 def _fold(env: Any, obs: dict[str, Tensor], step: int) -> dict[str, Tensor]:
     """Thighs and knees bent as far as actions go."""
-    side = torch.tensor(env.unwrapped.task.model.home[2::3]).sign()
+    side = torch.tensor(_task(env).model.home[2::3]).sign()
     out = _still(env, obs, step)["robot"].clone()
     out[..., 1::3] = -side
     out[..., 2::3] = side
@@ -133,10 +140,10 @@ def _quadruped(out: Check, robot: OwnRobot[QuadrupedModel], picture: Path | None
         stands = returns(env, _still)
         if told == "told to stand":
             _draw(env, picture)
-            load = float((env.unwrapped.task.robot.force.abs() / torch.tensor(m.torque)).max())
+            load = float((_task(env).robot.force.abs() / torch.tensor(m.torque)).max())
         falls = {name: returns(env, act) for name, act in (("going limp", _limp), ("folding its legs", _fold))}
         _compare(out, "go2-velocity", (f"standing, {told},", stands), falls)
-        task: Any = env.unwrapped.task
+        task = _task(env)
         env.close()
     low, high = np.degrees(m.lower), np.degrees(m.upper)
     out.facts |= {
@@ -245,7 +252,7 @@ def _path_of_track(config: dict[str, Any]) -> tuple[float, float]:
     """m/s^2 and m/s, largest of the references of drone-track."""
     env = make("drone-track", WORLDS, seed=0, config=config)
     env.reset(seed=0)
-    task: Any = env.unwrapped.task
+    task = _task(env)
     t = torch.linspace(0.0, task.cfg.episode_s, 400)[:, None, None, None, None]
     angle = task.frequency * t + task.phase
     speed = (task.amplitude * task.frequency * angle.cos()).sum(-1).norm(dim=-1).max()
@@ -263,7 +270,7 @@ def _succeeds(out: Check, task: str, who: str, success: float, why: str) -> None
 
 def _expert(env: Env) -> tuple[Tensor, float]:
     """Returns [N] of SECONDS of the task's own controller, and its share of successes in whole episodes."""
-    controller = env.unwrapped.task.controller()  # type: ignore[attr-defined]
+    controller = _task(env).controller()
     earned = returns(env, lambda e, obs, step: controller(obs))
     obs, _ = env.reset(seed=1)
     done = torch.full((env.num_envs,), math.nan)
