@@ -68,8 +68,8 @@ def fuse_inertials(path: Path, robot: ET.Element) -> None:
         if joint.get("type") == "fixed" and parent is not None and child is not None:
             fixed[child.get("link", "")] = (parent.get("link", ""), joint)
     for name in _outermost_first(path, fixed):
-        parent, joint = fixed[name]
-        if name not in links or parent not in links:
+        carrier, joint = fixed[name]
+        if name not in links or carrier not in links:
             continue
         own = _read(path, links[name])
         if (element := links[name].find("inertial")) is not None:
@@ -77,8 +77,8 @@ def fuse_inertials(path: Path, robot: ET.Element) -> None:
         if own is None:
             continue
         moved = own.moved(*_place(joint))
-        before = _read(path, links[parent])
-        _write(links[parent], moved if before is None else before.joined(moved))
+        before = _read(path, links[carrier])
+        _write(links[carrier], moved if before is None else before.joined(moved))
 
 
 def _outermost_first(path: Path, fixed: dict[str, tuple[str, ET.Element]]) -> list[str]:
