@@ -62,6 +62,12 @@ def check_robot(robot: OwnRobot[Any], picture: Path | None = None) -> Check:
     return out
 
 
+def _task(env: Env) -> Any:
+    inner = env.unwrapped
+    assert isinstance(inner, VecEnv)
+    return inner.task
+
+
 # What it earns
 
 

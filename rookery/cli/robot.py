@@ -90,8 +90,8 @@ def _show(file: Path, robot: OwnRobot[Any], check: Check | None) -> None:
     if check is not None:
         for name, value in check.facts.items():
             print(f"  {name}: {value}")
-        for task, lines in check.tasks.items():
-            for line in lines:
+        for task, said in check.tasks.items():
+            for line in said:
                 print(f"  {task}: {line}")
         for problem in check.problems:
             print(f"  PROBLEM: {problem}")

@@ -41,6 +41,11 @@ def test_a_quadruped(tmp_path, capsys):
     got = check["figures"]
     assert got["mass_kg"] == pytest.approx(8.4) and got["leg_m"] == pytest.approx(THIGH + SHANK)
     assert got["command_m_s"] == pytest.approx(math.sqrt((THIGH + SHANK) / 0.426), rel=1e-3)
+    # trot at 2 Hz of a Go2's size: each leg is down for half a period, in which the trunk goes a stride; swings peak at pi / 2
+    m = load_quadruped(tmp_path / "my_robot.urdf").model
+    steps = 2.0 / got["command_m_s"]
+    assert got["speed_by_stride_m_s"] == pytest.approx(stride_of(m) / (0.5 / steps), rel=1e-3)
+    assert got["speed_by_motors_m_s"] == pytest.approx(swing_speed_of(m) * 2.0 / math.pi)
     # a foot carries a quarter of the weight below the hip: the knee's lever is how far it is ahead
     ahead = THIGH * math.sin(0.75)
     assert got["standing_torque_share"] == pytest.approx(8.4 * 9.81 / 4 * ahead / 18.0, abs=0.05)
