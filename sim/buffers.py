@@ -5,18 +5,28 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rookery.sim.errors import RookeryError
+
 
 class Buffers:
     """Base of everything that carries state between control steps (tasks, controllers, delays, random streams).
 
     ``self.buffer("target", n, 3)`` makes a zero tensor ``self.target`` and remembers it, so that `state_dict` and
     `load_state_dict` cover it. Children registered with ``self.child(name, obj)`` are saved under ``name.``.
-    A registered tensor must only ever be written in place.
+    A registered tensor is only ever written in place; to put another one in its place is refused.
     """
 
     def __init__(self) -> None:
         self._buffers: dict[str, Tensor] = {}
         self._children: dict[str, Buffers] = {}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in (own := self.__dict__.get("_buffers", ())) and value is not own[name]:
+            raise RookeryError(
+                f"{type(self).__name__}.{name} is part of the state that is saved, and another tensor in its place would not "
+                f"be: write into it, by `self.{name}[:] = ...` or `self.{name}.copy_(...)`."
+            )
+        super().__setattr__(name, value)
 
     def buffer(self, name: str, *shape: int, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Tensor:
         """Make, register and return a zero tensor of that shape, also reachable as an attribute."""

@@ -4,19 +4,23 @@ A message is a pickled value in which tensors are NumPy arrays: pickling a tenso
 carries (actions, observations, rewards, ends) lies in shared memory, where each shard writes the rows of its own worlds; only
 what ended and what was asked for is sent.
 
-A message is one record of fixed size on a socket, which one system call writes or reads as a whole: an exception between two
-calls, such as Ctrl-C, can lose a message but never cut one. A value that does not fit goes along as the descriptor of a file
-in memory. Every message has a number: a reply has that of its request, so a late one is recognized.
+One system call writes a message, and one takes it once it lies there as a whole: an exception between two calls, such as
+Ctrl-C, can lose a message but never cut one. A value that is larger than what a socket takes at once goes along as the
+descriptor of a file in memory. Every message has a number: a reply has that of its request, so a late one is recognized.
 """
 
 from __future__ import annotations
 
+import fcntl
 import mmap
 import os
 import pickle
+import select
 import socket
 import struct
 import tempfile
+import termios
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -28,10 +32,15 @@ from torch import Tensor
 from rookery.sim.specs import Group
 
 ALIGN = 64  # bytes: arrays begin on cache lines of their own
-RECORD = 1024
-"""Bytes of a record, far below what a socket takes at once."""
-HEAD = struct.Struct("<QQ")
-"""A message's number and the bytes of its value."""
+REQUEST, REPLY = 32 << 10, 128 << 10
+"""Bytes of the largest request and reply that are sent without a file, which takes 0.1 ms more. Several requests fit into a
+socket's buffer, so that sending one never waits, when a signal could cut it; the processes that reply take no signals."""
+PATIENCE_S = 10.0
+"""s that a message may be on its way."""
+HEAD = struct.Struct("<QQQ")
+"""A message's number, and the bytes of its value that follow, or lie in a file."""
+COUNT = struct.Struct("i")
+"""What FIONREAD gives: bytes that can be read."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +85,14 @@ class Channel:
 
     Args:
         end: a connected stream socket, which the channel closes.
+        inline: bytes of the largest value that is sent without a file, REQUEST or REPLY.
     """
 
-    def __init__(self, end: socket.socket) -> None:
+    def __init__(self, end: socket.socket, inline: int = REQUEST) -> None:
         self._end = end
+        self._inline = inline
+        self._poll = select.poll()
+        self._poll.register(end, 0)  # for its end alone
 
     def fileno(self) -> int:
         """Descriptor of the socket; -1 once closed."""
@@ -92,13 +105,12 @@ class Channel:
             EOFError: the other side is gone.
         """
         data = pickle.dumps(pack(value), protocol=pickle.HIGHEST_PROTOCOL)
-        head = HEAD.pack(number, len(data))
-        inline = HEAD.size + len(data) <= RECORD
-        record = (head + data if inline else head).ljust(RECORD, b"\0")
         try:
-            if inline:
-                sent = self._end.send(record, socket.MSG_NOSIGNAL)
+            if len(data) <= self._inline:
+                record = HEAD.pack(number, len(data), 0) + data
+                sent = self._end.send(record)
             else:
+                record = HEAD.pack(number, 0, len(data))
                 file = memory_file()
                 try:
                     _write(file, data)
@@ -107,8 +119,8 @@ class Channel:
                     os.close(file)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise EOFError from error
-        if sent != RECORD:
-            raise EOFError("a record was cut")
+        if sent != len(record):
+            raise EOFError("a message was cut")
 
     def receive(self) -> tuple[int, Any]:
         """Number and value of the next message.
@@ -117,14 +129,28 @@ class Channel:
             EOFError: the other side is gone.
         """
         try:
-            record, files, _, _ = socket.recv_fds(self._end, RECORD, 1, socket.MSG_WAITALL)
+            head = self._end.recv(HEAD.size, socket.MSG_PEEK | socket.MSG_WAITALL)
+            if len(head) != HEAD.size:
+                raise EOFError
+            number, inline, length = HEAD.unpack(head)
+            self._wait_for(HEAD.size + inline)
+            record, files, _, _ = socket.recv_fds(self._end, HEAD.size + inline, 1)
         except ConnectionResetError as error:
             raise EOFError from error
-        if len(record) != RECORD:
-            raise EOFError
-        number, length = HEAD.unpack_from(record)
-        data = _read(files[0], length) if files else record[HEAD.size : HEAD.size + length]
+        data = _read(files[0], length) if files else memoryview(record)[HEAD.size :]
         return number, unpack(pickle.loads(data))
+
+    def _wait_for(self, size: int) -> None:
+        """Wait until so many bytes lie there, the last of which are on their way."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            # asked before the count, which then has all that came until the end
+            ended = bool(self._poll.poll(0)) or time.monotonic() > deadline
+            if COUNT.unpack(fcntl.ioctl(self._end, termios.FIONREAD, bytes(COUNT.size)))[0] >= size:
+                return
+            if ended:
+                raise EOFError("a message was cut")
+            time.sleep(1e-4)
 
     def close(self) -> None:
         """Close the socket, at which the other side notices the end. Safe to call twice."""

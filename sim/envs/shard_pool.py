@@ -70,7 +70,13 @@ class ShardPool:
             words = [str(n) for n in (theirs.fileno(), self._memory, parent)]
             command = [sys.executable, "-m", "rookery.sim.envs.shard_process", *words]
             env = os.environ | {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-            self._processes.append(subprocess.Popen(command, pass_fds=(theirs.fileno(), self._memory), env=env))
+            # Ctrl-C is for this process, which ends the others; they inherit what is blocked, from their first moment on.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+            try:
+                signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+                self._processes.append(subprocess.Popen(command, pass_fds=(theirs.fileno(), self._memory), env=env))
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def replace(self) -> int:
         """A new process in place of the lost one, whose index is returned. The others stay; what they still have to say of

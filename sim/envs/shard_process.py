@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.env import Act
-from rookery.sim.envs.shard_messages import Channel, Failure, SharedStep
+from rookery.sim.envs.shard_messages import REPLY, Channel, Failure, SharedStep
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 
@@ -182,12 +182,11 @@ def end_with(parent: int) -> None:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process with the trainer, which then ends this one
     connection, memory, parent = map(int, sys.argv[1:])
     if parent:
         end_with(parent)
     torch.set_num_threads(1)
-    serve(Channel(socket.socket(fileno=connection)), memory)
+    serve(Channel(socket.socket(fileno=connection), REPLY), memory)
     os._exit(0)
 
 

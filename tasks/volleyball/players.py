@@ -159,14 +159,14 @@ class Players(Buffers):
         swing = coming & (time <= t.engage)
         late = (self.clocks > -t.through) & (self.clocks < 0.05)  # the ball is below the height of contact by now
         hold = self.goals.strike & (time < 0.0) & late
-        self.clocks = torch.where(swing, time, torch.where(hold, self.clocks, -1.0))
-        self.facing = torch.where(swing[..., None], normal[..., :2], self.facing)
+        self.clocks.copy_(torch.where(swing, time, torch.where(hold, self.clocks, -1.0)))
+        self.facing.copy_(torch.where(swing[..., None], normal[..., :2], self.facing))
         place = torch.where(coming[..., None], point - self.touch.reach * normal, self.goals.home)
         left = self._left(coming, swing, hold, time, place)
         index = rows(left)
         turning, drift = self._sideways(index, place, swing, hold)
         rise = (speed - (drift * normal[..., :2]).sum(-1)) / normal[..., 2].clamp_min(0.3)
-        self.rise = torch.where(swing, rise, self.rise)
+        self.rise.copy_(torch.where(swing, rise, self.rise))
         return s.actions(turning, self._upwards(index, place, swing, hold))
 
     def _left(self, coming: Tensor, swing: Tensor, hold: Tensor, time: Tensor, place: Tensor) -> Tensor:
@@ -195,7 +195,7 @@ class Players(Buffers):
                 pain = self._pain(self._stroke_at(height)) + odd
                 best = torch.where(pain < least, height, best)
                 least = torch.minimum(pain, least)
-            self.heights = torch.where(lock, self.heights, best)
+            self.heights.copy_(torch.where(lock, self.heights, best))
         return self._stroke_at(self.heights)
 
     def _pain(self, stroke: tuple[Tensor, Tensor, Tensor, Tensor]) -> Tensor:

@@ -6,7 +6,8 @@ places. They play for long rallies: every ball goes high and to where somebody s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -20,6 +21,12 @@ from rookery.tasks.volleyball.players import Players, Timing, Touch
 from rookery.tasks.volleyball.rules import SERVE
 
 Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
+
+
+def _names() -> Iterator[str]:
+    """Names of a task's controllers in its saved state."""
+    yield "players"
+    yield from (f"players_{i}" for i in itertools.count(2))
 
 
 class Team:
@@ -40,7 +47,8 @@ class Team:
     ) -> None:  # fmt: skip
         self.task = task
         self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, tolerance, limits)
-        task.child("players", self.players)  # so that a saved environment includes what its controller remembers
+        # so that a saved environment includes what its controllers remember, of which there may be one for each side
+        task.child(next(name for name in _names() if name not in task._children), self.players)
         goals = self.goals = self.players.goals
         goals.home[:] = task.places
         goals.target[:] = task.places

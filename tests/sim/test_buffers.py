@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.errors import RookeryError
 
 
 def family() -> Buffers:
@@ -49,3 +50,15 @@ def test_a_state_that_does_not_fit_changes_nothing(name, value, sentence):
     with pytest.raises(ValueError, match=sentence):
         parent.load_state_dict(state)
     assert all((value == 0).all() for value in parent.state_dict().values())
+
+
+def test_another_tensor_in_the_place_of_a_saved_one_is_refused():
+    parent = family()
+    with pytest.raises(RookeryError, match=r"Buffers.first is part of the state that is saved.*self\.first\.copy_"):
+        parent.first = torch.ones(3)
+    with pytest.raises(RookeryError, match="part of the state"):
+        parent.first = parent.first + 1.0
+    parent.first += 1.0
+    parent.first[:] = parent.first * 2.0
+    parent.second = torch.ones(2)  # the child's
+    assert parent.state_dict()["first"].tolist() == [2.0, 2.0, 2.0]

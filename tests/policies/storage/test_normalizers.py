@@ -142,3 +142,15 @@ def test_no_rewards_leave_the_scale_at_one():
     one = torch.ones(3, 2, 1)
     scale.record(torch.zeros(3, 2, 1), torch.zeros(3, 2, dtype=torch.bool), one.bool(), one)
     assert scale.scale.item() == 1.0
+
+
+def test_a_component_that_hardly_moves_is_not_blown_up_and_one_that_moves_is_not_held_down():
+    """0.02 of a sensor's range is movement; 1e-4 is the noise of one that stands still."""
+    rng = torch.Generator().manual_seed(3)
+    x = torch.randn(20_000, 2, generator=rng) * torch.tensor([1e-4, 0.02]) + torch.tensor([3.0, -1.0])
+    norm = ObservationNorm(2, clip=10.0)
+    norm.record(x)
+    norm.commit()
+    still, moving = norm.normalize(x).std(0).tolist()
+    assert still < 0.05
+    assert abs(moving - 1.0) < 0.02

@@ -382,3 +382,31 @@ def test_tensors_are_written_as_they_are_and_without_a_copy(tmp_path):
     for back in (read, safetensors.torch.load_file(path / "algorithm.safetensors")):
         assert back.keys() == given.keys()
         assert all(torch.equal(back[k], x) and back[k].dtype == x.dtype for k, x in given.items())
+
+
+def test_a_replaced_checkpoint_counts_until_its_successor_is_there(tmp_path):
+    """Under its number of steps; with both there, the successor alone."""
+    folder = tmp_path / "checkpoints"
+    for name in (
+        "000000000008",
+        ".replaced-000000000016",
+        "000000000024",
+        ".replaced-000000000024",
+        ".writing-1",
+        "notes",
+    ):
+        (folder / name).mkdir(parents=True)
+    assert [path.name for path in checkpoint.complete(tmp_path)] == [
+        "000000000008", ".replaced-000000000016", "000000000024"
+    ]  # fmt: skip
+    assert checkpoint.newest(tmp_path) == folder / "000000000024"
+
+
+def test_a_checkpoint_of_the_very_next_version_is_refused_and_one_of_this_is_read(tmp_path):
+    trainer(tmp_path, total=ITERATION).run(quiet)
+    state = checkpoint.newest(tmp_path) / "state.json"
+    version = json.loads(state.read_text())["version"]
+    trainer(tmp_path).load(tmp_path)
+    reseal(state, version=version + 1)
+    with pytest.raises(RookeryError, match=f"checkpoint version {version + 1}, this one reads {version}"):
+        trainer(tmp_path).load(tmp_path)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import rookery
 from rookery.sim.envs import shard_pool, shard_process
-from rookery.sim.envs.shard_messages import Channel
+from rookery.sim.envs.shard_messages import HEAD, REPLY, REQUEST, Channel
 from rookery.sim.envs.sharded_env import ShardedEnv
 from rookery.sim.errors import ProcessLost, RookeryError
 
@@ -52,7 +52,9 @@ def wait_for(done: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 def left_in_memory() -> set[str]:
-    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    """Names in shared memory but those that belong to other programs, which come and go."""
+    names = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []
+    return {name for name in names if name.startswith(("rookery", "tmp", "torch"))}
 
 
 def same_steps(one: Any, other: Any, count: int = 30) -> None:
@@ -313,7 +315,14 @@ def test_a_second_loss_is_told_too(hooks, monkeypatch):
     assert all(ended(pid) for pid in env._pool.pids)
 
 
-def test_close_ends_a_stopped_process(monkeypatch):
+def test_ctrl_c_while_they_start_is_not_for_them_and_close_ends_a_stopped_one(monkeypatch):
+    start = shard_pool.ShardPool._start
+
+    def interrupted(pool: shard_pool.ShardPool) -> None:
+        start(pool)
+        os.kill(pool.pids[-1], signal.SIGINT)
+
+    monkeypatch.setattr(shard_pool.ShardPool, "_start", interrupted)
     monkeypatch.setattr(shard_pool.ShardPool.end, "__defaults__", (0.2,))
     env = sharded()
     pids = env._pool.pids
@@ -373,13 +382,19 @@ def test_messages_of_any_size_come_whole():
 
     ends = [Channel(end) for end in socket.socketpair()]
     rows = torch.randn(50_000, 3)
-    for number, value in ((1, ("step",)), (2, {"a": rows}), (3, "x" * 1000), (4, "x" * 2000), (1 << 40, None)):
-        ends[0].send(number, value)
-    got = [ends[1].receive() for _ in range(5)]
-    assert [number for number, _ in got] == [1, 2, 3, 4, 1 << 40]
-    assert got[0][1] == ("step",) and torch.equal(got[1][1]["a"], rows)
-    assert [value for _, value in got[2:]] == ["x" * 1000, "x" * 2000, None]
+    values = [("step",), {"a": rows}, "x" * 1000, "x" * (REQUEST - 100), "x" * (REQUEST + 1), None]
+    for number, value in enumerate(values):
+        ends[0].send(number + (1 << 40), value)
+    got = [ends[1].receive() for _ in values]
+    assert [number - (1 << 40) for number, _ in got] == list(range(len(values)))
+    assert torch.equal(got[1][1]["a"], rows)
+    assert [value for _, value in got[2:]] == values[2:] and got[0][1] == values[0]
+    wide = Channel(ends[1]._end, REPLY)
+    wide.send(4, "y" * (REPLY - 100))
+    assert ends[0].receive() == (4, "y" * (REPLY - 100))
     ends[1].send(5, "last words")
+    whole = HEAD.pack(6, 100, 0) + b"x" * 99
+    ends[1]._end.send(whole)  # its sender was killed within the last message
     ends[1].close()
     assert ends[0].receive() == (5, "last words")
     for use in (ends[0].receive, lambda: ends[0].send(6, "anybody?"), lambda: ends[0].send(6, rows)):

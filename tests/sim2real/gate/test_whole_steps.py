@@ -128,3 +128,45 @@ def test_where_all_episodes_end_alike_the_lesser_number_counts(all_end):
 )
 def test_a_longer_physics_step_is_the_nearest_to_doubled(steps, factor):
     assert _coarser(steps) == pytest.approx(factor)
+
+
+def clustered_variance(success: np.ndarray) -> float:
+    """Of the mean of K x E episodes: the sum over all pairs that share a point, plus those that share a start, less those that
+    share both, by the definition in Cameron et al., each with its own correction n/(n - 1) for the number of its groups."""
+    rest = success - success.mean()
+    points, starts = success.shape
+    same_point = sum(rest[k, i] * rest[k, j] for k in range(points) for i in range(starts) for j in range(starts))
+    same_start = sum(rest[k, i] * rest[m, i] for i in range(starts) for k in range(points) for m in range(points))
+    n = success.size
+    grouped = same_point * points / (points - 1) + same_start * starts / (starts - 1) - (rest**2).sum() * n / (n - 1)
+    return float(grouped) / n**2
+
+
+def test_the_interval_is_that_of_the_clustered_variance():
+    """A table in which points and starts both matter, worked out pair by pair."""
+    rng = np.random.default_rng(0)
+    table = 1.5 * rng.standard_normal((9, 1)) + rng.standard_normal((1, 7)) + 0.2 * rng.standard_normal((9, 7)) > 0.2
+    variance = clustered_variance(table.astype(float))
+    rate = table.mean()
+    assert variance > rate * (1.0 - rate) / table.size * 3  # counted as independent it would be far off
+    episodes = rate * (1.0 - rate) / variance
+    assert paired_rate(table) == pytest.approx((rate, *wilson(rate * episodes, episodes)), rel=1e-9)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_where_only_points_or_only_starts_matter_they_are_the_episodes(axis):
+    """10 groups of 6 that end alike tell as much as 10 episodes, but for the n/(n - 1) of their variance."""
+    ends = np.array([True] * 7 + [False] * 3)
+    success = np.repeat(ends[:, None], 6, axis=1)
+    rate, low, high = paired_rate(success if axis == 0 else success.T)
+    episodes = 0.7 * 0.3 / (ends.astype(float).var(ddof=1) / 10)
+    assert (rate, low, high) == pytest.approx((0.7, *wilson(0.7 * episodes, episodes)))
+    assert episodes == pytest.approx(9.0)
+
+
+def test_episodes_whose_groups_cancel_count_at_least_as_independent():
+    """A chessboard: every point and start has the same rate, and the variance by groups is 0."""
+    success = np.indices((8, 8)).sum(0) % 2 == 0
+    rate, low, high = paired_rate(success)
+    alone = 0.25 / (success.astype(float).var(ddof=1) / 64)
+    assert (rate, low, high) == pytest.approx((0.5, *wilson(0.5 * alone, alone)))
