@@ -39,8 +39,8 @@ class HoverConfig(DroneConfig):
 class Hover(Pursuit):
     """Each drone flies to its own target and stays there.
 
-    Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world. The heading is free,
-    see the metric `yaw_drift`.
+    Success: no crash, and the mean position error of the last 2 s below 5 cm, for every drone of the world. The heading is
+    free, see the metric `yaw_drift`.
     """
 
     name = "drone-hover"

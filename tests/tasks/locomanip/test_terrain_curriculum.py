@@ -170,3 +170,14 @@ def test_terrain_of_users_is_refused_in_a_sentence():
     with pytest.raises(RookeryError, match="at least one row"):
         make_terrain(TerrainConfig(rows=0))
     assert set(make_terrain(TerrainConfig(rows=1, cell_m=0.1)).kinds) == set(KINDS)
+
+
+def test_an_episode_begins_with_nothing_walked_and_nothing_commanded(terrain):
+    c = curriculum(terrain, 3)
+    c.reset(everyone(c))
+    live(c, [HALF_TILE + 1.0] * 3, 1.0)
+    c.reset(torch.tensor([0, 2]))
+    for noted, before in ((c.walked, HALF_TILE + 1.0), (c.commanded, 100 * DT), (c.ticks, 100)):
+        assert noted.tolist() == pytest.approx([0.0, before, 0.0])
+    up, down = c.verdict(everyone(c))
+    assert up.tolist() == [False, True, False] and down.tolist() == [False] * 3
