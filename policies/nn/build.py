@@ -81,7 +81,7 @@ def _section(links: Sequence[Link], parameters: Tensor, gradients: Tensor) -> Ne
         return MLP(parameters, gradients, only.sizes, only.activation)
 
     def make() -> nn.Module:
-        return only.module() if isinstance(only, Module) else trained_module(links)
+        return only.own_module() if isinstance(only, Module) else trained_module(links)
 
     return AutogradNetwork(make, links[0].inputs, links[-1].outputs, parameters, gradients)
 

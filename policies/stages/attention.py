@@ -166,18 +166,8 @@ class Attention(Encodes):
     def code(self, name: str) -> str:
         k, heads, size = self.neighbors, self.heads, self.size
         wide = heads * size
-        gather = []
-        at = 0
-        for a, b in self.own:
-            gather.append(f"copy(&in[{a}], &own[{at}], {b - a});")
-            at += b - a
-        parts = []
-        at = 0
-        for a, n in self.parts:
-            parts.append(f"copy(&in[{a} + (j * {n})], &part[{at}], {n});")
-            at += n
-        lines = "\n    ".join(gather)
-        each = "\n            ".join(parts)
+        lines = "\n    ".join(_copies("own", [(str(a), b - a) for a, b in self.own]))
+        each = "\n            ".join(_copies("part", [(f"{a} + (j * {n})", n) for a, n in self.parts]))
         return f"""
 static void {name}(const float in[{self.inputs}], float out[{self.outputs}])
 {{
@@ -241,6 +231,16 @@ static void {name}(const float in[{self.inputs}], float out[{self.outputs}])
         stage = cls(size, tuple(own), neighbors, parts, present, options.size, options.heads, activation)
         last: tuple[Link, ...] = (stage,) if newest == 0 else (Select(newest + size, ((newest, newest + size),)), stage)
         return [Beside(((Select(newest + size, every),), last))]
+
+
+def _copies(target: str, parts: list[tuple[str, int]]) -> list[str]:
+    """C statements that bring parts of the row, each from a place and so long, one after the other into an array."""
+    out = []
+    at = 0
+    for place, size in parts:
+        out.append(f"copy(&in[{place}], &{target}[{at}], {size});")
+        at += size
+    return out
 
 
 _NEVER = -1e9

@@ -57,9 +57,9 @@ class Module(Stage):
 
     @property
     def weight_count(self) -> int:
-        return sum(p.numel() for p in self.module().parameters())
+        return sum(p.numel() for p in self.own_module().parameters())
 
-    def module(self) -> nn.Module:
+    def own_module(self) -> nn.Module:
         return make_module(self.factory, self.inputs, self.outputs)
 
     def initialize(self, weights: Tensors, generator: torch.Generator | None = None) -> None:

@@ -44,3 +44,9 @@ class StageModule(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [R, out] of a stage without state for inputs [R, in]."""
         return self.stage.step(self.weights, x, x[:, :0], None)[0]
+
+
+def module_of(stage: Stage) -> nn.Module:
+    """The torch module of a stage, with fresh weights."""
+    own = stage.own_module()
+    return StageModule(stage) if own is None else own

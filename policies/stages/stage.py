@@ -84,12 +84,8 @@ class Stage:
     formula: ClassVar[str]
     depends: ClassVar[tuple[str, ...]] = ()
     in_place: ClassVar[bool] = False
-    if TYPE_CHECKING:  # a dataclass takes annotations for fields
-
-        @property
-        def inputs(self) -> int: ...
-        @property
-        def outputs(self) -> int: ...
+    inputs: int  # a field, or a property
+    outputs: int
 
     @property
     def state_size(self) -> int:
@@ -169,11 +165,9 @@ class Stage:
         """Outputs [R, out] of a stage without state for inputs [R, in]."""
         raise NotImplementedError
 
-    def module(self) -> nn.Module:
-        """Its torch module, with fresh weights; of a stage that another library's module computes, an override."""
-        from rookery.policies.stages.part import StageModule
-
-        return StageModule(self)
+    def own_module(self) -> nn.Module | None:
+        """A torch module, with fresh weights, of a stage that another library computes; None for those that `step` does."""
+        return None
 
     def initialize(self, weights: Tensors, generator: torch.Generator | None = None) -> None:
         """First weights for learning: orthogonal ones of gain sqrt 2 and zero biases, as those of CleanRL's ppo_atari.py.

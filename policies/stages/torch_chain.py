@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rookery.policies.stages.chain import Fork, Leaf, Link, Node, StageChain
-from rookery.policies.stages.part import StageModule
+from rookery.policies.stages.part import StageModule, module_of
 
 
 class ChainModule(nn.Module):
@@ -25,7 +25,7 @@ class ChainModule(nn.Module):
         super().__init__()
         self.chain = StageChain(tuple(links))
         for leaf in self.chain.leaves:
-            self.add_module(leaf.name, leaf.stage.module())
+            self.add_module(leaf.name, module_of(leaf.stage))
 
     def part(self, name: str) -> nn.Module:
         """The module of a stage; its weights are attributes."""

@@ -46,9 +46,9 @@ def overflowing(policy: Policy) -> Policy:
 
 
 LOADED = {
-    nan: "policy.safetensors holds NaN or infinity in layers.1.weight: take an earlier checkpoint or another run.",
-    infinite: "policy.safetensors holds NaN or infinity in layers.0.bias: take",
-    no_spread: "policy.safetensors holds a standard deviation of zero or below in std: take",
+    nan: "policy.safetensors holds NaN or infinity in perceptron.weight_1: take an earlier checkpoint or another run.",
+    infinite: "policy.safetensors holds NaN or infinity in perceptron.bias_0: take",
+    no_spread: "policy.safetensors holds a standard deviation of zero or below in normalize.std: take",
 }
 COMMANDS = {
     "eval": ("RUN", "--episodes", "2"),

@@ -227,7 +227,7 @@ def test_files_that_are_something_else(tmp_path):
     with pytest.raises(RookeryError, match="this skrl file does not tell the activation: give --activation"):
         rookery.import_policy(other, TASK)
     torch.save({"policy": layers | {"net.2.bias": torch.full((4,), float("nan"))}}, other)
-    with pytest.raises(RookeryError, match="NaN or infinity in layers"):
+    with pytest.raises(RookeryError, match="NaN or infinity in perceptron"):
         rookery.import_policy(other, TASK, activation="elu")
 
 
