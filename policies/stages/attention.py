@@ -254,7 +254,9 @@ def _places(group: Group) -> tuple[int, tuple[Span, ...], int] | None:
         RookeryError: terms of different numbers of neighbors, or none that says which are present.
     """
     start = 0
-    parts, present, counts = [], [], set()
+    parts: list[Span] = []
+    present: list[Span] = []
+    counts: set[int] = set()
     for term in group.observation:
         if term.neighbors:
             counts.add(term.neighbors)

@@ -44,10 +44,12 @@ def chain_of_network(network: Mapping[str, Any]) -> StageChain:
     encoder = values.pop("encoder", None)
     links = []
     if encoder is not None:
-        lists = [tuple(encoder[name]) for name in ("channels", "kernels", "strides")]
+        channels, kernels, strides = (tuple(encoder[name]) for name in ("channels", "kernels", "strides"))
         pictures = tuple(Picture(**picture) for picture in encoder["pictures"])
         frames = size // encoder["frame"]
-        links = Convolutions(encoder["frame"], frames, pictures, *lists, values["activation"]).beside_numbers()
+        links = Convolutions(
+            encoder["frame"], frames, pictures, channels, kernels, strides, values["activation"]
+        ).beside_numbers()
     memory = values.pop("memory", "none")
     if memory not in ("none", "gru") or (memory == "gru") != ("memory_size" in values):
         raise ValueError(f"memory {memory!r}")
