@@ -256,7 +256,7 @@ def _places(group: Group) -> tuple[int, tuple[Span, ...], int] | None:
     start = 0
     parts: list[Span] = []
     present: list[Span] = []
-    counts = set()
+    counts: set[int] = set()
     for term in group.observation:
         if term.neighbors:
             counts.add(term.neighbors)

@@ -47,8 +47,9 @@ def chain_of_network(network: Mapping[str, Any]) -> StageChain:
         channels, kernels, strides = (tuple(encoder[name]) for name in ("channels", "kernels", "strides"))
         pictures = tuple(Picture(**picture) for picture in encoder["pictures"])
         frames = size // encoder["frame"]
-        stage = Convolutions(encoder["frame"], frames, pictures, channels, kernels, strides, values["activation"])
-        links = stage.beside_numbers()
+        links = Convolutions(
+            encoder["frame"], frames, pictures, channels, kernels, strides, values["activation"]
+        ).beside_numbers()
     memory = values.pop("memory", "none")
     if memory not in ("none", "gru") or (memory == "gru") != ("memory_size" in values):
         raise ValueError(f"memory {memory!r}")

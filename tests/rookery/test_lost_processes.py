@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 import rookery
-from rookery import training
+from rookery.experiments import training
 from rookery.policies.training import checkpoint
 
 SCRIPT = Path(__file__).parent / "losing_command.py"
