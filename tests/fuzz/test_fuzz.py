@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.run import attempt, fuzz
-from tests.fuzz.targets import TARGETS, Target, mutate_network
+from tests.fuzz.targets import TARGETS, Target, mutate_stages
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
@@ -45,6 +45,6 @@ def test_mutations_change_files_and_repeat_themselves(tmp_path: Path) -> None:
         target.make(folder)
         data = (folder / target.file).read_bytes()
         made = [target.mutate(data, random.Random(i)) for i in range(20)]
-        if target.mutate is not mutate_network:  # safetensors writes metadata in an order of its own
+        if target.mutate is not mutate_stages:  # safetensors writes metadata in an order of its own
             assert made == [target.mutate(data, random.Random(i)) for i in range(20)]
         assert sum(m != data for m in made) >= 15, target.name
