@@ -60,7 +60,7 @@ def servo_torques(task: str, prefix: str, spread: float, speed: float, seed: int
         np.testing.assert_array_equal(joint.axis, joints[i]["axis"])
     mujoco.mj_forward(model, data)
     command = dict(zip((j["name"] for j in joints), target, strict=True))
-    wanted = LegDrive(group).step(command, {"joint angle": q, "joint velocity": dq})
+    wanted = LegDrive(group).step(command, {"joint angles": q, "joint velocities": dq})
     return np.array(list(wanted.values())), data.actuator_force[drives]
 
 
