@@ -193,7 +193,12 @@ def edit_contract(bundle: Path, line: str, change: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "change", "shown"),
     [
-        ("groups.drone.observation.2.unit", "km/s", r"groups\.drone\.observation\[2\]\.unit is 'km/s' .* and 'm/s'"),
+        (
+            "groups.drone.observation.2.unit",
+            "km/s",
+            r"observation\[2\]\.unit is 'km/s', .* 'm/s', as its expression has it",
+        ),
+        ("groups.drone.observation.2.clip", 5.0, r"groups\.drone\.observation\[2\]\.clip is 5\.0 .* and 4\.0"),
         ("control_dt", 0.02, r"control_dt is 0\.02 in contract\.json and 0\.01"),
         ("provenance.steps", None, r"provenance\.steps is nothing in contract\.json and 1000"),
         ("control_dt", 0.01 * (1 + 1e-13), "contract line"),
@@ -298,6 +303,8 @@ def test_a_bundle_of_a_tanh_policy(tmp_path: Path) -> None:
         > 0.1
     )
     code = (folder / "policy.c").read_text()
-    (folder / "policy.c").write_text(code.replace("tanhf(action[i])", "clamp(action[i], 1.0f)"))
+    squash = "tanhf(in[i])"
+    assert code.count(squash) == 1  # the hidden layer's is of x
+    (folder / "policy.c").write_text(code.replace(squash, "fmaxf(-1.0f, fminf(in[i], 1.0f))"))
     with pytest.raises(RookeryError, match=r"policy\.c differs"):
         check_bundle(folder, run_c=True)

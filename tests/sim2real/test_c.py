@@ -211,7 +211,8 @@ def test_header_documents_every_line(tmp_path: Path) -> None:
     header = " ".join((tmp_path / "policy.h").read_text().split())
     for row in (
         "* 12..14 linear_velocity m/s world 0.3 4",
-        "* 3..11 rotation 1 body to world 1 none",
+        "* 0..2 position_error m world 1 none target - position, world axes",
+        "* 3..11 rotation 1 - 1 none phases",
         "* 0 thrust N 0 0.6 -0.1",
         "void rookery_policy(const float obs[15], float action[3]);",
     ):
