@@ -26,7 +26,7 @@ from rookery.sim.json_checks import (
     text,
     true,
 )
-from rookery.sim.terms import from_json
+from rookery.sim.terms import NoExpression, from_json
 from rookery.sim.typed_json import check_of
 from rookery.sim2real.group_json import FRAMES, parse_group
 
@@ -35,8 +35,10 @@ def expression(value: Any, line: str) -> None:
     """Check of what a term is, see rookery.sim.terms."""
     try:
         from_json(value)
-    except (ValueError, RecursionError) as error:
-        raise fault(line, value, f"an expression ({error!s:.200})") from None
+    except NoExpression as error:
+        raise fault(f"{line}{error.line:.200}", error.value, f"{error.wanted:.400}") from None
+    except RecursionError:
+        raise fault(line, "nested too deeply", "an expression") from None
 
 
 SCHEMA = "rookery-contract"

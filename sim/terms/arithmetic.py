@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
-from torch import Tensor
-
 from rookery.sim.terms.expression import Expression, Of, Values, bracketed
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rookery.sim.terms.c import Writer
 
 
@@ -228,6 +227,8 @@ class Joined(Expression):
         return ", then ".join(e.text for e in self.of)
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
+        import torch
+
         return torch.cat([e.evaluate(values, before) for e in self.of], dim=-1)
 
     def write(self, c: Writer) -> str:

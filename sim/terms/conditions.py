@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
 from rookery.sim.terms.expression import Expression, Of, Values, bracketed
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rookery.sim.terms.c import Writer
 
 
@@ -103,7 +102,7 @@ class Where(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         x = self.of.evaluate(values, before)
         mask = self.mask.evaluate(values, before) != 0
-        return torch.where(mask.repeat_interleave(self.size // self.mask.size, -1), x, 0.0)
+        return x.where(mask.repeat_interleave(self.size // self.mask.size, -1), 0.0)
 
     def write(self, c: Writer) -> str:
         of, mask = self.of.write(c), self.mask.write(c)
@@ -148,6 +147,8 @@ class Sines(Of):
         return f"{', '.join(self.order)} of {bracketed(self.of)}"
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
+        import torch
+
         angle = self.of.evaluate(values, before)
         return torch.cat([getattr(angle, name)() for name in self.order], dim=-1)
 

@@ -1,4 +1,7 @@
-"""The base of all expressions, and what stands at their leaves: measured quantities and numbers."""
+"""The base of all expressions, and what stands at their leaves: measured quantities and numbers.
+
+Nothing of this package imports torch before an expression is evaluated: contracts and bundles are read and checked without it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
-from torch import Tensor
-
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rookery.sim.sensors.sensor import Reader
     from rookery.sim.terms.c import Writer
     from rookery.sim.world import World
 
-Values = Mapping[str, Tensor]
+Values = Mapping[str, "Tensor"]
 """Measured quantities by name, each [..., d]."""
 
 KINDS: dict[str, type[Expression]] = {}
@@ -128,24 +130,41 @@ def _new(kind: str, *values: Any) -> Expression:
     return KINDS[kind](*values)
 
 
-def from_json(values: Any) -> Expression:
-    """The expression of what `to_json` gave.
+class NoExpression(ValueError):
+    """JSON that is no expression.
+
+    Attributes:
+        line: where the wrong value stands, such as ".a.unit"; "" for the whole.
+        value: the wrong one.
+        wanted: what it must be.
+    """
+
+    def __init__(self, line: str, value: Any, wanted: str) -> None:
+        super().__init__(f"the expression{line} is {value!r:.80}, but it must be {wanted}.")
+        self.line, self.value, self.wanted = line, value, wanted
+
+
+def from_json(values: Any, line: str = "") -> Expression:
+    """The expression of what `to_json` gave; `line` is where it stands, for errors.
 
     Raises:
-        ValueError: it is none, or its units or axes do not fit together.
+        NoExpression: it is none, or its units or axes do not fit together.
     """
-    if not isinstance(values, Mapping) or values.get("kind") not in KINDS:
-        raise ValueError(f"an expression has a kind, one of {', '.join(KINDS)}, got {values!r:.80}.")
-    cls = KINDS[values["kind"]]
-    types = {f.name: str(f.type) for f in dataclasses.fields(cls)}
-    given = {k: _parsed(v) for k, v in values.items() if k != "kind"}
+    if not isinstance(values, Mapping):
+        raise NoExpression(line, values, "an expression, which has a kind")
+    kind = values.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise NoExpression(f"{line}.kind", kind, f"one of {', '.join(KINDS)}")
+    types = {f.name: str(f.type) for f in dataclasses.fields(KINDS[kind])}
+    given = {k: _parsed(v, f"{line}.{k}") for k, v in values.items() if k != "kind"}
     for name, value in given.items():
         if not _FITS.get(types.get(name, ""), _never)(value):
-            raise ValueError(f"{values['kind']!r} has no {name} {value!r:.80}.")
+            wanted = f"of type {types[name]}" if types.get(name) in _FITS else "left out"
+            raise NoExpression(f"{line}.{name}", values[name], f"{wanted} in a {kind}")
     try:
-        return cls(**given)
-    except TypeError as error:
-        raise ValueError(f"{values['kind']!r} is no whole expression: {error}.") from error
+        return KINDS[kind](**given)
+    except (TypeError, ValueError) as error:
+        raise NoExpression(line, values, f"a {kind} that is whole and fits together ({error})") from error
 
 
 def _plain(value: Any) -> Any:
@@ -154,10 +173,10 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, tuple) else value
 
 
-def _parsed(value: Any) -> Any:
+def _parsed(value: Any, line: str) -> Any:
     if isinstance(value, Mapping):
-        return from_json(value)
-    return tuple(_parsed(v) for v in value) if isinstance(value, list) else value
+        return from_json(value, line)
+    return tuple(_parsed(v, f"{line}[{i}]") for i, v in enumerate(value)) if isinstance(value, list) else value
 
 
 def _never(value: Any) -> bool:
@@ -322,6 +341,8 @@ class Constant(Expression):
         return (f"({numbers})" if len(self.values) > 1 else numbers) + ("" if self.unit == "1" else f" {self.unit}")
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
+        import torch
+
         like = next(iter(values.values()))
         return torch.tensor(self.values, dtype=torch.float32).expand(*like.shape[:-1], self.size)
 

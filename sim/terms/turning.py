@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from rookery.sim import rotations
 from rookery.sim.terms.expression import Expression, Of, Values
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from rookery.sim.terms.c import Writer
 
 
@@ -50,6 +48,8 @@ class Turned(Of):
         return self.by.axes if self.back else self.by.frame
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
+        from rookery.sim import rotations
+
         x, q = self.of.evaluate(values, before), self.by.evaluate(values, before)
         q = q * q.new_tensor([1.0, -1.0, -1.0, -1.0]) if self.back else q
         if self.of.axes:
@@ -79,6 +79,8 @@ class Heading(Of):
         return "heading"
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
+        import torch
+
         half = 0.5 * yaw_of(self.of.evaluate(values, before))
         return torch.stack((half.cos(), 0.0 * half, 0.0 * half, half.sin()), dim=-1)
 
@@ -136,6 +138,10 @@ class Axes(Of):
         return f"{self.of.axes}'s {first} axis" + "".join(f", then its {axis} axis" for axis in others)
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
+        import torch
+
+        from rookery.sim import rotations
+
         matrix = rotations.matrix(self.of.evaluate(values, before)).unflatten(-1, (3, 3))
         return torch.cat([matrix[..., "xyz".index(axis)] for axis in self.which], dim=-1)
 
@@ -170,6 +176,8 @@ class RotationVector(Expression):
         return f"rotation vector that takes the {self.start.axes}'s orientation to the {self.end.axes}'s"
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
+        from rookery.sim import rotations
+
         start, end = self.start.evaluate(values, before), self.end.evaluate(values, before)
         return rotations.rotation_error(end.flatten(0, -2), start.flatten(0, -2)).view(*end.shape[:-1], 3)
 
@@ -190,7 +198,7 @@ class Upright(Of):
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         q = self.of.evaluate(values, before)
-        return torch.where(q[..., :1] < 0, -q, q)
+        return (-q).where(q[..., :1] < 0, q)
 
     def write(self, c: Writer) -> str:
         of = self.of.write(c)
@@ -200,4 +208,4 @@ class Upright(Of):
 def yaw_of(quat: Tensor) -> Tensor:
     """[...] rad of quaternions [..., 4]."""
     w, x, y, z = quat.unbind(-1)
-    return torch.atan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
+    return (2.0 * (x * y + w * z)).atan2(1.0 - 2.0 * (y * y + z * z))

@@ -167,7 +167,8 @@ def test_what_does_not_fit_is_refused(case: str) -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        None, 3, [], {}, {"kind": "magic"}, {"kind": "quantity"}, {"kind": "quantity", "name": "a", "count": "3"},
+        None, 3, [], {}, {"kind": "magic"}, {"kind": []}, {"kind": {}},
+        {"kind": "quantity"}, {"kind": "quantity", "name": "a", "count": "3"},
         {"kind": "quantity", "name": "a", "count": True}, {"kind": "quantity", "name": "", "count": 3},
         {"kind": "quantity", "name": "a", "count": 3, "more": 1}, {"kind": "constant", "values": [math.nan]},
         {"kind": "sum", "a": {"kind": "quantity", "name": "a", "count": 3}}, {"kind": "joined", "of": []},

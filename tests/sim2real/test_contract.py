@@ -63,7 +63,7 @@ def test_contract_says_what_the_declarations_say(values: Values) -> None:
     assert group["observation"][1]["clock"] == {
         "frequency": 2.0,
         "start": [0.0, 1.0],
-        "runs": "while speed is above 0.5",
+        "runs": "while speed is above 0.5 m/s",
     }
     assert group["observation"][1]["initial"] == "the identity"
     assert group["actuation"] is None
@@ -167,8 +167,10 @@ def test_zoo_contracts_come_back_value_for_value(folder: Path) -> None:
         ("groups.drone.observation[0].formula", "position - target, world axes"),
         ("groups.drone.observation[0].expression", "target - position"),
         ("groups.drone.observation[0].expression.kind", "ratio"),
-        ("groups.drone.observation[0].expression.a.unit", "cm"),
-        ("groups.drone.observation[0].expression.a.count", 2),
+        ("groups.drone.observation[0].expression.a.unit", 3),
+        ("groups.drone.observation[0].expression.a.count", 2.5),
+        ("groups.drone.observation[0].expression.b.kind", None),
+        ("groups.drone.observation[0].expression.b.speed", 1.0),
         ("groups.drone.observation[0].local", True),
         ("groups.drone.observation[0].unit", "cm"),
         ("groups.drone.observation[0].frame", "body"),
@@ -205,6 +207,36 @@ def test_wrong_line_is_named(values: Values, line: str, value: Any) -> None:
     with pytest.raises(RookeryError, match="contract line") as e:
         Contract.from_json(edited(values, line, value))
     assert f"contract line {line} is {value!r}" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "reason"),
+    [
+        ("a.unit", "cm", "cm and m cannot be added or compared"),
+        ("a.frame", "body", "one is in body axes, the other in world axes"),
+        ("a.count", 2, "2 values and 3 do not fit together"),
+    ],
+)
+def test_an_expression_whose_parts_do_not_fit_is_named(values: Values, part: str, value: Any, reason: str) -> None:
+    """Which of the two parts is wrong nobody can tell: the line is of what is made of them."""
+    line = "groups.drone.observation[0].expression"
+    with pytest.raises(RookeryError) as e:
+        Contract.from_json(edited(values, f"{line}.{part}", value))
+    assert f"contract line {line} is {{'kind': 'difference', " in str(e.value)
+    assert reason in str(e.value)
+
+
+def test_a_part_deep_in_an_expression_is_named_by_its_line(values: Values) -> None:
+    line = "groups.drone.observation[0].expression"
+    whole = values["groups"]["drone"]["observation"][0]["expression"]
+    for part, deeper in (
+        ("of", {"kind": "scaled", "of": whole}),
+        ("of[1]", {"kind": "joined", "of": [whole, copy.deepcopy(whole)]}),
+    ):
+        broken = edited(edited(values, line, deeper), f"{line}.{part}.a.unit", "cm")
+        with pytest.raises(RookeryError) as e:
+            Contract.from_json(broken)
+        assert f"contract line {line}.{part} is {{'kind': 'difference', " in str(e.value)
 
 
 def test_missing_and_misspelt_lines_are_named(values: Values) -> None:
