@@ -21,6 +21,7 @@ from rookery.sim2real.build import build_contract
 from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_stages
 from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors
 from rookery.sim2real.provenance import gather_provenance
+from rookery.tasks.registry import find
 from tests.sim2real.conftest import Config, make_actuation, make_env, make_group, make_policy
 
 Values = dict[str, Any]
@@ -149,6 +150,16 @@ def test_the_object_is_typed(contract: Contract) -> None:
 def test_zoo_contracts_come_back_value_for_value(folder: Path) -> None:
     values = json.loads(folder.read_text())
     assert Contract.from_json(values).to_json() == values
+
+
+def test_zoo_contracts_have_the_metrics_of_their_tasks() -> None:
+    """A metric that a task gains is measured of its policies as well, and their contracts say what it means."""
+    for file in sorted(ZOO.glob("*/contract.json")):
+        values = json.loads(file.read_text())
+        env = rookery.make(values["task_id"], max(1, len(find(values["task_id"]).members)))
+        now = dict(env.deployment().metrics)
+        env.close()
+        assert values["metrics"] == now, file.parent.name
 
 
 @pytest.mark.parametrize(
