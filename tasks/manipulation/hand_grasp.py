@@ -30,7 +30,7 @@ from rookery.sim.rotations import matrix, multiply
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
-from rookery.sim.terms import Above, Constant, Joined, Turned
+from rookery.sim.terms import Above, Joined, Quantity, Turned
 from rookery.tasks.manipulation.hand_expert import HandExpert
 from rookery.tasks.manipulation.hand_poses import BACK, grasp_list
 from rookery.tasks.manipulation.objects import ACTED, FORCES, HAND_RANDOMIZATION, acted, at_rest, hand_parameters
@@ -49,6 +49,8 @@ WRIST, CENTRE = (
     "wrist's slides x, y, z and hinges roll, pitch, yaw",
     "centre of the grasped part's superquadric in the object",
 )
+# A quantity and no number, so that the tasks of a set of objects have the same terms.
+REST = Quantity("object's height at rest on the table", 1, "m", "world", place=True, doc="a constant of each object")
 TARGETS = command("joints' targets, fingers and wrist", 22, "rad, m, rad")
 THING, GRASP = rotation("object's rotation", "object"), rotation("grasp frame's rotation", "grasp frame")
 """Quantities that the hand observes."""
@@ -160,7 +162,6 @@ class HandGrasp(Task):
         wrist = own(WRIST, 6, "m, rad", doc="slides count from (0, 0, 0.3) m, world axes")
         thing, grasp = place("object's position"), place("grasp frame's position")
         centre = Turned(own(CENTRE, 3, "m", "object", doc="a constant of each object"), THING)
-        rest = Constant((self.item.rest_height,), "m", "world", "its height at rest on the table", place=True)
         terms = (
             Term("joint_position", fingers, noise=0.01),
             Term("joint_velocity", joint_velocities(16, "joint velocities of the fingers"), scale=0.2, noise=0.1),
@@ -172,7 +173,7 @@ class HandGrasp(Task):
             Term("object_axes", Turned(axes(THING, "xy"), GRASP), noise=0.01, estimated="object's pose"),
             Term("superquadric_centre", Turned(thing + centre - grasp, GRASP), scale=5.0, noise=0.002,
                  estimated="object's pose"),
-            Term("lifted", thing[2] - rest, scale=10.0, noise=0.002, estimated="object's pose"),
+            Term("lifted", thing[2] - REST, scale=10.0, noise=0.002, estimated="object's pose"),
             Term("last_action", acted(22)),
         )  # fmt: skip
         names = self.hand.whole.names
@@ -267,7 +268,8 @@ class HandGrasp(Task):
             WRIST: hand.joints.pos[:, 16:], TARGETS.name: hand.target, FORCES.name: self.force,
             "object's position": self.thing.pos[:, 0], THING.name: self.thing.quat[:, 0],
             "grasp frame's position": hand.grasp.pos[:, 0], GRASP.name: hand.grasp.quat[:, 0],
-            CENTRE: self.grasps.centre.expand(n, 3), ACTED: self.last_action,
+            CENTRE: self.grasps.centre.expand(n, 3), REST.name: torch.full((n, 1), self.item.rest_height),
+            ACTED: self.last_action,
         }  # fmt: skip
         return {"hand": {name: value[:, None] for name, value in values.items()}}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import gymnasium
@@ -11,6 +12,8 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.cli.train_options import read
+from rookery.policies.algorithms.sac import SAC
+from rookery.policies.algorithms.td3 import TD3
 from rookery.sim.adapters.gymnasium_source import make_gymnasium
 from rookery.sim.errors import RookeryError
 
@@ -142,23 +145,42 @@ class Odd(gymnasium.Env):
         self.action_space = action_space
 
 
+@pytest.fixture
+def odd(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a registered gymnasium environment with the action space of the test's parameter."""
+    name = "rookery-test/Odd-v0"
+    gymnasium.register(name, entry_point=lambda: Odd(request.param), max_episode_steps=5)
+    yield name
+    gymnasium.registry.pop(name)
+
+
 @pytest.mark.parametrize(
-    ("space", "said"),
+    ("odd", "said"),
     [
-        (gymnasium.spaces.Discrete(3), "choose an environment with vectors of numbers for both"),
-        (gymnasium.spaces.Box(-1.0, 1.0, (2, 2), np.float32), "choose an environment with vectors of numbers for both"),
+        (gymnasium.spaces.MultiBinary(3), "choose an environment with vectors of numbers, choices, or a Tuple or Dict"),
+        (
+            gymnasium.spaces.Box(-1.0, 1.0, (2, 2), np.float32),
+            "choose an environment with vectors of numbers, choices, ",
+        ),
         (gymnasium.spaces.Box(-np.inf, 1.0, (2,), np.float32), "has actions without limits"),
     ],
-    ids=["discrete", "matrix", "unlimited"],
+    ids=["binary", "matrix", "unlimited"],
+    indirect=["odd"],
 )
-def test_action_spaces_that_no_algorithm_can_take_are_refused(space, said):
-    name = "rookery-test/Odd-v0"
-    gymnasium.register(name, entry_point=lambda: Odd(space), max_episode_steps=5)
-    try:
-        with pytest.raises(RookeryError, match=said):
-            make_gymnasium(name, 1, 0)
-    finally:
-        gymnasium.registry.pop(name)
+def test_action_spaces_that_no_algorithm_can_take_are_refused(odd, said):
+    with pytest.raises(RookeryError, match=said):
+        make_gymnasium(odd, 1, 0)
+
+
+@pytest.mark.parametrize("algorithm", [SAC, TD3])
+@pytest.mark.parametrize("odd", [gymnasium.spaces.Discrete(3)], ids=["discrete"], indirect=True)
+def test_choices_are_refused_by_what_learns_numbers(odd, algorithm):
+    """Only PPO takes them; its own tests train it."""
+    env = make_gymnasium(odd, 1, 0)
+    said = f"{algorithm.__name__} learns continuous actions, .* 'choice' among .*: PPO learns such tasks"
+    with pytest.raises(RookeryError, match=said):
+        algorithm(env)
+    env.close()
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "td3", "bc"])
