@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.training.evaluate import PolicyAct
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 
@@ -37,7 +38,7 @@ class Population:
         weights: [K] float64, sums to 1.
 
     Raises:
-        RookeryError: no members, or weights that do not fit.
+        RookeryError: no members, weights that do not fit, or a seed that is none.
     """
 
     def __init__(self, env: Env, members: Sequence[Act], weights: Sequence[float] | None = None, seed: int = 0) -> None:
@@ -47,7 +48,7 @@ class Population:
         self.members = list(members)
         self.weights = torch.ones(0)
         self.set_weights([1.0] * len(self.members) if weights is None else weights)
-        self._generator = torch.Generator().manual_seed(seed)
+        self._generator = torch.Generator().manual_seed(check_seed(seed))
         self.assignment = torch.zeros(env.num_envs, dtype=torch.int64)
         self.draw(torch.arange(env.num_envs))
 
@@ -67,7 +68,7 @@ class Population:
     def reset(self, seed: int | None) -> None:
         """Forget what the members remember, and draw one for each world."""
         if seed is not None:
-            self._generator.manual_seed(seed)
+            self._generator.manual_seed(check_seed(seed))
         for state in self._memories().values():
             state.zero_()
         self.draw(torch.arange(self._env.num_envs))

@@ -114,7 +114,9 @@ def test_masks_and_states_are_those_before_the_step() -> None:
     torch.testing.assert_close(replay.state[:24, :, 0], seen)
     assert torch.equal(replay.active[:24, :, 1], seen.round() < sac.env.max_episode_steps // 2)
     now = sac.env.active["point"]
-    assert not now.all() and torch.equal(replay.active[24], now)  # of the observation that the next step starts from
+    assert not now.all()
+    # Who has left is told by the masks after the step, which are those before the next one.
+    assert torch.equal(replay.left[:24], ~torch.cat((replay.active[1:24], now[None])))
     every = torch.arange(24 * 4 * 2)
     batch = replay.take(every, 0.9)
     after = torch.where(batch.terminated, batch.state[:, 0] + 1, batch.next_state[:, 0])

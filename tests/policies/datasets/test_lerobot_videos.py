@@ -195,7 +195,7 @@ def test_files_are_decoded_once_and_pictures_not_kept(source: Path, tmp_path: Pa
             most = max(most, len(kept))
             return seen
 
-    monkeypatch.setattr(lerobot_videos, "Video", Watched)
+    monkeypatch.setattr(lerobot_videos, "EpisodeVideo", Watched)
     check(import_lerobot(source, tmp_path / "ours", describe_json))
     assert len(opened) == len(set(opened)) == 4
     assert most <= 2 * len(SIZES)

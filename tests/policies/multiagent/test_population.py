@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from policies_fake import FakeEnv
@@ -44,6 +45,22 @@ def learnt(env: Duel, seed: int, memory: str) -> object:
         ppo.learners["point"].parameters.shape, generator=torch.Generator().manual_seed(seed)
     )
     return act_with(ppo.policies(), env)
+
+
+def test_seeds_are_whole_numbers_of_python_or_numpy():
+    members = [constant(0.1 * k) for k in range(4)]
+    one, other = (FrozenOpponentEnv(Duel(), members, "near", seed=s) for s in (5, np.int64(5)))
+    begun = one.population.assignment.clone()
+    assert len(set(begun.tolist())) > 1 and torch.equal(other.population.assignment, begun)
+    one.population.reset(9)
+    other.population.reset(np.int64(9))
+    assert not torch.equal(one.population.assignment, begun)
+    assert torch.equal(one.population.assignment, other.population.assignment)
+    for seed in ("x", 1.5, True, 2**64):
+        with pytest.raises(RookeryError, match="seed must be from"):
+            FrozenOpponentEnv(Duel(), members, "near", seed=seed)
+        with pytest.raises(RookeryError, match="seed must be from"):
+            one.population.reset(seed)
 
 
 def test_each_world_has_its_opponent_until_its_episode_ends():

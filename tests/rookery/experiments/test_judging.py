@@ -24,6 +24,7 @@ from rookery.sim.values import to_values
 from rookery.sim2real.contract import Contract, Provenance
 from rookery.sim2real.task_source import task_source
 from rookery.tasks.registry import TASKS, find
+from rookery.tasks.trust import TRUSTED
 
 EASY = {"episode_s": 1.0, "settled_s": 0.2, "success_m": 2.5}
 QUICK = ["--episodes", "4", "--interval", "0.5", "--rounds", "0", "--combinations", "0", "--sweeps-only"]
@@ -219,7 +220,7 @@ def _head(name: str) -> str:
     return name.partition(".")[0]
 
 
-def test_a_new_value_is_judged_until_a_task_says_that_it_belongs_to_a_policy(tmp_path):
+def test_a_new_value_is_judged_until_a_task_says_that_it_belongs_to_a_policy(tmp_path, monkeypatch):
     file = tmp_path / "my_hover.py"
     file.write_text(
         "from dataclasses import dataclass\nfrom rookery.tasks.drones.hover import Hover, HoverConfig\n\n\n"
@@ -227,6 +228,7 @@ def test_a_new_value_is_judged_until_a_task_says_that_it_belongs_to_a_policy(tmp
         "class Mine(Hover):\n    Config = MyConfig\n    interface = ('paint',)\n"
     )
     task = f"{file}:Mine"
+    monkeypatch.setenv(TRUSTED, str(file))
     judged = judging(contract_for(task, patience=9.0, paint="blue", drone="iris"))
     assert judged.config == {"paint": "blue", "drone": "iris"} and set(judged.replaced) == {"patience"}
     digest = hashlib.sha256(file.read_bytes()).hexdigest()

@@ -13,6 +13,7 @@ from rookery.experiments.recipes import find_recipe, preset, read_file, read_rec
 from rookery.experiments.reproduction import LEAST_WORLDS, UPDATES, Reproduction, scaled
 from rookery.experiments.runs import open_run, zoo
 from rookery.experiments.settings import RunSettings
+from rookery.policies.stages.perceptron import Perceptron
 from rookery.sim.errors import RookeryError
 from rookery.tasks.drones.hover import Hover, HoverConfig
 from rookery.tasks.registry import TASKS, TaskEntry
@@ -174,7 +175,8 @@ def test_a_stopped_reproduction_goes_on_and_ends_with_the_same_bits(tmp_path):
     assert len(times) == 2
     one, other = bits(tmp_path / "whole"), bits(tmp_path / "parts")
     assert all(torch.equal(one[k], other[k]) for k in one)
-    assert open_run(tmp_path / "parts")[0]["drone"].hidden == (20, 20)  # 16 and the four last actions
+    smooth = open_run(tmp_path / "parts")[0]["drone"]
+    assert smooth.chain.find(Perceptron).hidden == (20, 20)  # 16 and the four last actions
 
 
 def test_a_stage_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path, monkeypatch):

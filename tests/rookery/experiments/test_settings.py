@@ -120,6 +120,10 @@ OPTIONAL = {
 }
 
 
+LONELY = ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder", "encoder_options", "picture_shift")
+"""Settings that go with none of the others' opposites: they have tests of their own below."""
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     """Given on the command line, all of them reach the config, as their own types."""
@@ -127,8 +131,8 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
     wanted = {}
     words: list[object] = []
     for field in dataclasses.fields(default):
-        if field.name in ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder", "picture_shift"):
-            continue  # they go with none of the others' opposites: see the tests below
+        if field.name in LONELY:
+            continue
         if "memory" in field.name and algorithm in ("sac", "td3"):
             continue  # likewise
         value = getattr(default, field.name)
@@ -170,6 +174,9 @@ def test_the_mirror_is_an_option():
 def test_the_encoder_is_an_option(algorithm):
     for words, wanted in ((("--encoder", "cnn"), "cnn"), ((), "none")):
         assert parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config.encoder == wanted
+    words = ("--encoder", "attention", "--encoder-options", "size=16", "heads=2")
+    found = parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config
+    assert (found.encoder, found.encoder_options) == ("attention", ("size=16", "heads=2"))
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "td3"])

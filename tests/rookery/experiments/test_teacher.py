@@ -193,7 +193,8 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RookeryError, match=r"acts every 0.02 s, and the student every 0.01 s"):
         make_teacher(walker, fast)
     contract = json.loads((walker / "contract.json").read_text())
-    contract["groups"]["robot"]["observation"][0]["unit"] = "deg/s"
+    rates = contract["groups"]["robot"]["observation"][0]
+    rates["unit"] = rates["expression"]["unit"] = "deg/s"
     (walker / "contract.json").write_text(json.dumps(contract))
     with pytest.raises(
         RookeryError, match=r"observes 'angular_velocity' in deg/s, .* and the student's worlds give rad/s"
