@@ -126,7 +126,7 @@ class Actuators(abc.ABC):
         the last row is held afterwards."""
 
 
-class Sensor(abc.ABC):
+class EngineSensor(abc.ABC):
     """One named sensor in all N worlds."""
 
     name: str
@@ -223,7 +223,7 @@ class World(abc.ABC):
     def actuators(self, names: Sequence[str]) -> Actuators: ...
 
     @abc.abstractmethod
-    def sensors(self, name: str) -> Sensor: ...
+    def sensors(self, name: str) -> EngineSensor: ...
 
     @abc.abstractmethod
     def contact_sensor(self, geom: str, others: Sequence[str]) -> ContactSensor:

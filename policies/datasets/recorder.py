@@ -38,7 +38,7 @@ PATIENCE = 10
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordingSummary:
     """What `record` made: episodes kept, attempts in all, those that succeeded (None: no such metric) and control steps
     kept."""
 
@@ -58,7 +58,7 @@ def record(
     only_success: bool = False,
     filming: Filming | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Recorded:
+) -> RecordingSummary:
     """Record episodes.
 
     Args:
@@ -105,7 +105,7 @@ def record(
             f"none of {attempts} episodes succeeded: let another policy act, or give the task values under which this one can "
             "succeed, or leave out --only-success."
         )
-    return Recorded(len(writer), attempts, successes if judged else None, frames)
+    return RecordingSummary(len(writer), attempts, successes if judged else None, frames)
 
 
 def _check_room(made: list[Episode], episodes: int, writer: Writer) -> None:

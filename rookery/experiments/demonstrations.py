@@ -12,7 +12,7 @@ from rookery.tasks.registry import is_task
 
 if TYPE_CHECKING:
     from rookery.policies.datasets.dataset import Dataset
-    from rookery.policies.datasets.recorder import Recorded
+    from rookery.policies.datasets.recorder import RecordingSummary
     from rookery.sim.env import Env
 
 
@@ -32,7 +32,7 @@ def record(
     camera: str | None = None,
     size: tuple[int, int] = (160, 120),
     progress: Callable[[int, int], None] | None = None,
-) -> Recorded:
+) -> RecordingSummary:
     """Record a task's classical controller or a stored policy.
 
     Args:

@@ -26,13 +26,14 @@ from rookery.sim.buffers import under
 from rookery.sim.deployment import LINK, Deployment
 from rookery.sim.engines import check_seed
 from rookery.sim.env import Act, Env, StepResult, TermRecorder
+from rookery.sim.envs.concat_checks import check_alike, check_names
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
 from rookery.sim.envs.concat_terms import ConcatTerms
 from rookery.sim.envs.vec_env import VecEnv
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import command
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import Group, Term
 from rookery.sim.threads import one_kernel_thread, one_thread_each
 
 if TYPE_CHECKING:
@@ -93,11 +94,11 @@ class ConcatEnv(Env):
         self, parts: Sequence[tuple[str, VecEnv]], one_hot: bool = True, *, names: Sequence[str] | None = None,
         task_id: str = "mixed",
     ) -> None:  # fmt: skip
-        _check_names([name for name, _ in parts], names)
+        check_names([name for name, _ in parts], names)
         self.parts = dict(parts)
         self.task_id = task_id
         self._names = tuple(self.parts if names is None else names)
-        _check_alike(self.parts)
+        check_alike(self.parts)
         envs = list(self.parts.values())
         first = envs[0]
         self.device = first.device
@@ -337,66 +338,3 @@ class ConcatEnv(Env):
     def close(self) -> None:
         for e in self.parts.values():
             e.close()
-
-
-def _check_names(given: list[str], names: Sequence[str] | None) -> None:
-    if not given:
-        raise RookeryError("an environment of several tasks needs at least one: give (name, environment) pairs.")
-    for listed in (given, names or ()):
-        twice = [n for i, n in enumerate(listed) if n in listed[:i]]
-        if twice:
-            raise RookeryError(f"the task {twice[0]!r} is named twice: each needs a name of its own.")
-    for n in given if names is not None else ():
-        if n not in (names or ()):
-            raise unknown("task", n, names or ())
-
-
-def _check_alike(parts: dict[str, VecEnv]) -> None:
-    """Refuse parts that one policy cannot serve, by the first thing in which one differs from the first of them."""
-    (name, first), *others = parts.items()
-    wanted = _interface(first)
-    for other, env in others:
-        theirs = _interface(env)
-        for what in [*wanted, *(k for k in theirs if k not in wanted)]:
-            if wanted.get(what) != theirs.get(what):
-                raise RookeryError(
-                    f"{name!r} and {other!r} cannot share a policy: {what} is {_shown(wanted.get(what))} in {name!r} and "
-                    f"{_shown(theirs.get(what))} in {other!r}; mix tasks that are alike in it."
-                )
-
-
-def _interface(env: VecEnv) -> dict[str, Any]:
-    """What has to be the same in all parts, the coarse things first."""
-    out: dict[str, Any] = {
-        "the list of groups": list(env.groups),
-        "the control period (s)": env.control_dt,
-        "the list of objectives": list(env.objectives),
-    }
-    for g, s in env.groups.items():
-        out |= {
-            f"the number of agents of group {g!r}": s.count,
-            f"the observation size of group {g!r}": s.observation_size,
-            f"the action size of group {g!r}": s.action.size,
-            f"the history of group {g!r}": s.history,
-        }
-        out |= {f"observation term {i} of group {g!r}": _meaning(t) for i, t in enumerate(s.observation)}
-        out |= {f"target {i} of group {g!r}": _meaning(t) for i, t in enumerate(s.targets)}
-        out |= {
-            f"the observation set {k!r} of group {g!r}": (v.history, [_meaning(t) for t in v.terms])
-            for k, v in s.observation_sets.items()
-        }
-        out |= {f"the action of group {g!r}": _command(s.action), f"the future targets of group {g!r}": s.future}
-    return out
-
-
-def _meaning(term: Term) -> tuple[Any, ...]:
-    """What a network's input depends on; noise, bias and delay may differ."""
-    return term.name, term.size, term.unit, term.frame, term.scale, term.clip
-
-
-def _command(action: ActionSpec) -> tuple[Any, ...]:
-    return action.kind, action.names, action.low, action.high, action.units, action.choices, action.masked
-
-
-def _shown(value: Any) -> str:
-    return "missing" if value is None else str(value)

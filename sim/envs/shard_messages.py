@@ -80,7 +80,7 @@ def unpack(tree: Any) -> Any:
     return tree
 
 
-class Channel:
+class ShardChannel:
     """One end of a connection between a ShardedEnv and one of its processes.
 
     Args:

@@ -16,7 +16,7 @@ from pathlib import Path
 from socket import socketpair
 from typing import Any
 
-from rookery.sim.envs.shard_messages import Channel, Failure
+from rookery.sim.envs.shard_messages import Failure, ShardChannel
 from rookery.sim.errors import ProcessLost, RookeryError
 
 PATIENCE_S = 5.0
@@ -53,7 +53,7 @@ class ShardPool:
         self._limit_s = idle_limit()
         self._owner = os.getpid()
         self._number = 0
-        self._channels: list[Channel] = []
+        self._channels: list[ShardChannel] = []
         self._processes: list[subprocess.Popen[bytes]] = []
         self.lost = -1
         self._memory = memory
@@ -65,7 +65,7 @@ class ShardPool:
         ours, theirs = socketpair()
         # A process can be tied to the thread that starts it, whose end is that of this process only for the main thread.
         parent = os.getpid() if threading.current_thread() is threading.main_thread() else 0
-        self._channels.append(Channel(ours))
+        self._channels.append(ShardChannel(ours))
         with theirs:
             words = [str(n) for n in (theirs.fileno(), self._memory, parent)]
             command = [sys.executable, "-m", "rookery.sim.envs.shard_process", *words]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.env import Act
-from rookery.sim.envs.shard_messages import REPLY, Channel, Failure, SharedStep
+from rookery.sim.envs.shard_messages import REPLY, Failure, ShardChannel, SharedStep
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 
@@ -140,7 +140,7 @@ class ShardServer:
         self.env.load_state_dict(state)
 
 
-def serve(channel: Channel, memory: int) -> None:
+def serve(channel: ShardChannel, memory: int) -> None:
     """Make the environment that the first message describes, then answer calls (name, arguments) until the connection ends."""
     server: ShardServer | None = None
     with contextlib.suppress(EOFError):
@@ -186,7 +186,7 @@ def main() -> None:
     if parent:
         end_with(parent)
     torch.set_num_threads(1)
-    serve(Channel(socket.socket(fileno=connection), REPLY), memory)
+    serve(ShardChannel(socket.socket(fileno=connection), REPLY), memory)
     os._exit(0)
 
 

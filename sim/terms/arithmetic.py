@@ -11,7 +11,7 @@ from rookery.sim.terms.expression import Expression, Of, Values, bracketed
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rookery.sim.terms.c import Writer
+    from rookery.sim.terms.c import CWriter
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _Two(Expression):
         a, b = (_repeated(e.evaluate(values, before), self.size) for e in (self.a, self.b))
         return a + b if self.sign == "+" else a - b
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         a, b = self.a.write(c), self.b.write(c)
         return c.array(
             self.size, lambda i: f"{a}[{_at(i, self.a, self.size)}] {self.sign} {b}[{_at(i, self.b, self.size)}]"
@@ -118,7 +118,7 @@ class Scaled(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return self.factor * self.of.evaluate(values, before)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of = self.of.write(c)
         return c.array(self.size, lambda i: f"{c.number(self.factor)} * {of}[{i}]")
 
@@ -141,7 +141,7 @@ class Divided(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return self.of.evaluate(values, before) / self.by
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of = self.of.write(c)
         return c.array(self.size, lambda i: f"{of}[{i}] / {c.number(self.by)}")
 
@@ -161,7 +161,7 @@ class Clipped(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return self.of.evaluate(values, before).clamp(self.low, self.high)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of, low, high = self.of.write(c), c.number(self.low), c.number(self.high)
         return c.array(self.size, lambda i: f"fminf(fmaxf({of}[{i}], {low}), {high})")
 
@@ -194,7 +194,7 @@ class Components(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return self.of.evaluate(values, before)[..., list(self.which)]
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of = self.of.write(c)
         return c.array(self.size, lambda i: f"{of}[{self.which[i]}]", loop=False)
 
@@ -231,7 +231,7 @@ class Joined(Expression):
 
         return torch.cat([e.evaluate(values, before) for e in self.of], dim=-1)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         out = c.array(self.size)
         at = 0
         for e in self.of:
@@ -263,6 +263,6 @@ class Norm(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return self.of.evaluate(values, before).unflatten(-1, (-1, 3)).norm(dim=-1)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of = self.of.write(c)
         return c.array(self.size, lambda i: f"length(&{of}[3 * ({i})])")

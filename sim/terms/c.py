@@ -70,7 +70,7 @@ KEYWORDS = {
 """Words of C99, which name no quantity."""
 
 
-class Writer:
+class CWriter:
     """Code of expressions, statement by statement; their `write` calls it.
 
     Attributes:
@@ -154,7 +154,7 @@ def quantities_of(expressions: Sequence[Expression]) -> list[Quantity]:
 def observe_state(prefix: str, expressions: Sequence[Expression]) -> str:
     """The struct `<prefix>_state` and the function `<prefix>_observe_state` of terms in order; HELPERS stand before it."""
     fields = [_field(q) for q in quantities_of(expressions)]
-    c = Writer()
+    c = CWriter()
     raw = "raw"
     at = 0
     for e in expressions:

@@ -10,7 +10,7 @@ from rookery.sim.terms.expression import Expression, Of, Values, bracketed
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rookery.sim.terms.c import Writer
+    from rookery.sim.terms.c import CWriter
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Above(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return (self.of.evaluate(values, before) > self.limit).float()
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of = self.of.write(c)
         return c.array(self.size, lambda i: f"{of}[{i}] > {c.number(self.limit)} ? 1.0f : 0.0f")
 
@@ -70,7 +70,7 @@ class Largest(Of):
         x = self.of.evaluate(values, before)
         return (x.abs() / x.new_tensor(self.over)).amax(-1, keepdim=True)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of = self.of.write(c)
         most = "0.0f"
         for i, over in enumerate(self.over):
@@ -104,7 +104,7 @@ class Where(Of):
         mask = self.mask.evaluate(values, before) != 0
         return x.where(mask.repeat_interleave(self.size // self.mask.size, -1), 0.0)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of, mask = self.of.write(c), self.mask.write(c)
         each = self.size // self.mask.size
         return c.array(self.size, lambda i: f"{mask}[{i} / {each}] != 0.0f ? {of}[{i}] : 0.0f")
@@ -124,7 +124,7 @@ class Previous(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return self.of.evaluate(values if before is None else before)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         with c.step_before():
             return self.of.write(c)
 
@@ -152,6 +152,6 @@ class Sines(Of):
         angle = self.of.evaluate(values, before)
         return torch.cat([getattr(angle, name)() for name in self.order], dim=-1)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of = self.of.write(c)
         return c.array(2, lambda i: f"{self.order[i]}f({of}[0])", loop=False)

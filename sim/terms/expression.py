@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rookery.sim.sensors.sensor import Reader
-    from rookery.sim.terms.c import Writer
+    from rookery.sim.terms.c import CWriter
     from rookery.sim.world import World
 
 Values = Mapping[str, "Tensor"]
@@ -96,7 +96,7 @@ class Expression:
         """[..., d] of quantities [..., d]; `before` are those of the control step before, None at an episode's first one."""
         raise NotImplementedError
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         """Write its C; the result is the name of an array with its values."""
         raise NotImplementedError
 
@@ -256,7 +256,7 @@ class Quantity(Expression):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return values[self.name]
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         return c.quantity(self)
 
 
@@ -346,7 +346,7 @@ class Constant(Expression):
         like = next(iter(values.values()))
         return torch.tensor(self.values, dtype=torch.float32).expand(*like.shape[:-1], self.size)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         return c.constants(self.values)
 
 

@@ -10,7 +10,7 @@ from rookery.sim.terms.expression import Expression, Of, Values
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rookery.sim.terms.c import Writer
+    from rookery.sim.terms.c import CWriter
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Turned(Of):
         matrix = rotations.matrix(q).unflatten(-1, (1, 3, 3))
         return (matrix * x.unflatten(-1, (-1, 1, 3))).sum(-1).flatten(-2)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of, by = self.of.write(c), self.by.write(c)
         if self.back:
             by = c.call("conjugate", 4, by)
@@ -84,7 +84,7 @@ class Heading(Of):
         half = 0.5 * yaw_of(self.of.evaluate(values, before))
         return torch.stack((half.cos(), 0.0 * half, 0.0 * half, half.sin()), dim=-1)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         return c.call("heading", 4, self.of.write(c))
 
 
@@ -108,7 +108,7 @@ class Yaw(Of):
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
         return yaw_of(self.of.evaluate(values, before))[..., None]
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         return c.call("yaw", 1, self.of.write(c))
 
 
@@ -145,7 +145,7 @@ class Axes(Of):
         matrix = rotations.matrix(self.of.evaluate(values, before)).unflatten(-1, (3, 3))
         return torch.cat([matrix[..., "xyz".index(axis)] for axis in self.which], dim=-1)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of, out = self.of.write(c), c.array(self.size)
         for i, axis in enumerate(self.which):
             unit = c.constants([float(axis == other) for other in "xyz"])
@@ -181,7 +181,7 @@ class RotationVector(Expression):
         start, end = self.start.evaluate(values, before), self.end.evaluate(values, before)
         return rotations.rotation_error(end.flatten(0, -2), start.flatten(0, -2)).view(*end.shape[:-1], 3)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         start, end = self.start.write(c), self.end.write(c)
         return c.call("rotation_vector", 3, c.call("multiply", 4, end, c.call("conjugate", 4, start)))
 
@@ -200,7 +200,7 @@ class Upright(Of):
         q = self.of.evaluate(values, before)
         return (-q).where(q[..., :1] < 0, q)
 
-    def write(self, c: Writer) -> str:
+    def write(self, c: CWriter) -> str:
         of = self.of.write(c)
         return c.array(4, lambda i: f"{of}[0] < 0.0f ? -{of}[{i}] : {of}[{i}]")
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rookery.sim.rendering.geoms import BOX, CYLINDER, ELLIPSOID, MESH, PLANE, SHOWN, SPHERE, geom_colour, geom_mesh
 from rookery.sim.rendering.markers import marker_shape
-from rookery.sim.viewing.marks import Marks, as_bytes
+from rookery.sim.viewing.marks import MarkerBatches, as_bytes
 from rookery.sim.viewing.values import is_place
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Drawing:
         self._origin = np.repeat(offsets, [m.ngeom for m in models], axis=0)
         self._root = server.scene.add_frame(ROOT, show_axes=False)
         self._batches = self._gather(models)
-        self._marks = Marks(server, f"{ROOT}/markers")
+        self._marks = MarkerBatches(server, f"{ROOT}/markers")
         self._arrows: dict[str, Any] = {}
         self._add_floors(models)
 

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 _THIN = 0.1  # m, radius of the cylinder and the arrow of 1 m that are stretched to the others
 
 
-class Marks:
+class MarkerBatches:
     """All markers of a page, one batch a kind of shape.
 
     Args:

@@ -244,6 +244,9 @@ UNSCRIPTED = {"hand-reorient"}  # tasks without a baseline
 BEGINNERS = {"volley-set-and-spike-hard"}
 
 
+MATCHES = ("volley-1v1", "volley-3v3", "volley-6v6")
+"""Their script plays both sides and seldom ends a rally."""
+
 # a trot knows nothing of the arm's reaction: pushes and wide reaches overthrow it now and then
 STUMBLES = {"go2arm-reach", "go2arm-loco-manipulation"}
 NEARER = {
@@ -291,13 +294,44 @@ def test_the_baseline_beats_random_actions(task):
         assert score["baseline"][3] > score["random"][3] + 0.3
         return
     assert score["baseline"][0] > score["random"][0] + 1 or task in NEARER
-    if task.startswith(("volley-", "hand-", "drone-navigate")):  # random velocities keep a drone where it is, unharmed
+    if task in MATCHES:  # a rally goes on; the point is asked for in the next test
+        assert score["baseline"][3] > score["random"][3] + 1
+    elif task.startswith(
+        ("volley-", "hand-", "drone-navigate")
+    ):  # random velocities keep a drone where it is, unharmed
         assert score["baseline"][2] > score["random"][2] + 0.5
     elif task in STUMBLES:
         assert score["baseline"][1] >= score["random"][1] + 0.3
     else:
         assert score["baseline"][1] >= 0.9
         assert score["random"][1] <= 0.5 or task.startswith("go2")  # soft servos stand through much
+
+
+@pytest.mark.parametrize("side", ["near", "far"])
+@pytest.mark.parametrize("task", MATCHES)
+def test_the_scripted_side_wins_against_random_actions(task, side):
+    """From either side of the net, by the metric `success`, which is the near side's point."""
+    env = make(task, 16, seed=3)
+    controller = env.task.controller()
+    rng = torch.Generator().manual_seed(0)
+    half = env.groups["drone"].count // 2
+    scripted = slice(0, half) if side == "near" else slice(half, None)
+    won = torch.full((16,), torch.nan)
+    lost = torch.full((16,), torch.nan)
+    obs, _ = env.reset()
+    for _ in range(env.max_episode_steps):
+        actions = random_actions(env, rng)
+        actions["drone"][:, scripted] = controller(obs)["drone"][:, scripted]
+        obs, _, _, _, info = env.step(actions)
+        if "episode" in info:
+            episode = info["episode"]
+            first = won[episode["ids"]].isnan()
+            near, far = episode["metrics"]["success"][first], episode["metrics"]["far_wins"][first]
+            won[episode["ids"][first]], lost[episode["ids"][first]] = (near, far) if side == "near" else (far, near)
+        if not won.isnan().any():
+            break
+    assert won.mean() >= 0.9
+    assert lost.mean() <= 0.1
 
 
 @every_task

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.world import Actuators, Bodies, Ids, Joints, Sensor
+from rookery.sim.world import Actuators, Bodies, EngineSensor, Ids, Joints
 
 if TYPE_CHECKING:
     from rookery.sim.engines.mujoco.world import MujocoWorld
@@ -212,8 +212,8 @@ class MujocoActuators(Actuators):
             raise RookeryError(f"controls must be [{n}, {u}] or [{n}, K, {u}], got {tuple(control.shape)}.")
 
 
-class MujocoSensor(Sensor):
-    """See Sensor."""
+class MujocoSensor(EngineSensor):
+    """See EngineSensor."""
 
     def __init__(self, world: MujocoWorld, name: str) -> None:
         self.name = name

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rookery.sim.engines.mujoco.views import object_ids
 from rookery.sim.errors import RookeryError
-from rookery.sim.world import Sensor
+from rookery.sim.world import EngineSensor
 
 if TYPE_CHECKING:
     from rookery.sim.engines.pybullet.world import PyBulletWorld
@@ -37,8 +37,8 @@ _WIDTH = {_DATA.mjCONDATA_FOUND: 1, _DATA.mjCONDATA_FORCE: 3, _DATA.mjCONDATA_DI
 _NETFORCE = 3  # value of "reduce" in sensor_intprm
 
 
-class PyBulletSensor(Sensor):
-    """See Sensor.
+class PyBulletSensor(EngineSensor):
+    """See EngineSensor.
 
     Raises:
         RookeryError: a sensor that this engine cannot give.

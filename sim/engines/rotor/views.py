@@ -17,7 +17,7 @@ from rookery.sim.multirotor import layout as at
 from rookery.sim.multirotor.cascade import DIRECT
 from rookery.sim.multirotor.onboard import FULL, Multirotors
 from rookery.sim.randomization.batch import Batch
-from rookery.sim.world import Actuators, Bodies, ContactSensor, Ids, Sensor
+from rookery.sim.world import Actuators, Bodies, ContactSensor, EngineSensor, Ids
 
 if TYPE_CHECKING:
     from rookery.sim.engines.rotor.world import RotorWorld
@@ -117,8 +117,8 @@ class RotorActuators(Actuators):
         return out
 
 
-class RotorSensor(Sensor):
-    """See Sensor: gyroscope, accelerometer and attitude at the origin of a drone's body."""
+class RotorSensor(EngineSensor):
+    """See EngineSensor: gyroscope, accelerometer and attitude at the origin of a drone's body."""
 
     _FIELDS: ClassVar = {
         int(mujoco.mjtSensor.mjSENS_GYRO): (at.RATE, 3),

@@ -18,7 +18,7 @@ from torch import Tensor
 
 import rookery
 from rookery.sim.envs import shard_pool, shard_process
-from rookery.sim.envs.shard_messages import HEAD, REPLY, REQUEST, Channel
+from rookery.sim.envs.shard_messages import HEAD, REPLY, REQUEST, ShardChannel
 from rookery.sim.envs.sharded_env import ShardedEnv
 from rookery.sim.errors import ProcessLost, RookeryError
 
@@ -380,7 +380,7 @@ def test_a_process_that_computes_is_never_idle(monkeypatch):
 def test_messages_of_any_size_come_whole():
     import socket
 
-    ends = [Channel(end) for end in socket.socketpair()]
+    ends = [ShardChannel(end) for end in socket.socketpair()]
     rows = torch.randn(50_000, 3)
     values = [("step",), {"a": rows}, "x" * 1000, "x" * (REQUEST - 100), "x" * (REQUEST + 1), None]
     for number, value in enumerate(values):
@@ -389,7 +389,7 @@ def test_messages_of_any_size_come_whole():
     assert [number - (1 << 40) for number, _ in got] == list(range(len(values)))
     assert torch.equal(got[1][1]["a"], rows)
     assert [value for _, value in got[2:]] == values[2:] and got[0][1] == values[0]
-    wide = Channel(ends[1]._end, REPLY)
+    wide = ShardChannel(ends[1]._end, REPLY)
     wide.send(4, "y" * (REPLY - 100))
     assert ends[0].receive() == (4, "y" * (REPLY - 100))
     ends[1].send(5, "last words")

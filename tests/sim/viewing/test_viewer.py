@@ -16,7 +16,7 @@ from rookery.sim.rendering.geoms import SHOWN
 from rookery.sim.rendering.markers import marker_shape
 from rookery.sim.viewing.drawing import Poses, creased
 from rookery.sim.viewing.hand import MOST, Hand
-from rookery.sim.viewing.marks import Marks
+from rookery.sim.viewing.marks import MarkerBatches
 from rookery.sim.viewing.panel import Panel
 from rookery.sim.viewing.server import close_server, open_server
 from rookery.sim.viewing.viewer import Viewer, _rest
@@ -263,7 +263,7 @@ def test_what_is_newer_acts_from_the_next_step_on(page):
 
 
 def test_markers_of_every_shape_are_drawn_and_go(page):
-    marks = Marks(page, "/marks")
+    marks = MarkerBatches(page, "/marks")
     end = {"end": (0.0, 2.0, 0.0), "size": 0.1}
     shown = [{"pos": (1.0, 0.0, 0.0), "size": 0.2}, {"pos": (0.0, 0.0, 0.0), "shape": "arrow", **end},
              {"pos": (0.0, 0.0, 0.0), "shape": "box", "size": (0.1, 0.2, 0.3)}]  # fmt: skip

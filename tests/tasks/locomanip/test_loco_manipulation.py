@@ -10,6 +10,7 @@ import torch
 import rookery
 from rookery.assets.workshop import ALOFT, PARKED
 from rookery.sim.errors import RookeryError
+from rookery.sim.terms import Quantity
 from rookery.tasks.locomanip import generators
 from rookery.tasks.locomanip.library_goals import turned
 from rookery.tasks.locomanip.task_table import BUTTON, DOOR, DRAWER, FIXTURES, LEVER, LOOSE, TABLE, Signs, chosen
@@ -251,11 +252,16 @@ def test_a_history_needs_no_predictor():
 def test_terms_are_those_of_reach_and_the_gripper():
     ours = make(1).groups["robot"]
     reach = rookery.make("go2arm-reach", 1).groups["robot"]
-    gaits = [next(t.clock for t in g.observation if t.name == "gait") for g in (ours, reach)]
-    assert gaits[0] != gaits[1]  # each stands still by its own limits of the command, and begins with its own action
-    # goals in the room drift with the odometry, see test_odometry_drift
-    common = {"clock": None, "initial": "", "drift": 0.0, "drift_of": ""}
-    assert [replace(t, **common) for t in ours.observation[:-1]] == [replace(t, **common) for t in reach.observation]
+    own = {"gait", "last_action"}  # each stands still by its own limits of the command, and begins with its own action
+    common = {"initial": "", "drift": 0.0, "drift_of": ""}  # goals in the room drift, see test_odometry_drift
+    for ours_, theirs in zip(ours.observation[:-1], reach.observation, strict=True):
+        assert (ours_.value != theirs.value) == (ours_.name in own)
+        meaning = {"value": Quantity("own", ours_.size, ours_.unit, ours_.frame)} if ours_.name in own else {}
+        assert replace(ours_, **common, **meaning) == replace(theirs, **common, **meaning)
+    clocks = [next(t.clock for t in g.observation if t.name == "gait") for g in (ours, reach)]
+    assert replace(clocks[0], runs=None) == replace(clocks[1], runs=None)
+    last = [next(t.value for t in g.observation if t.name == "last_action") for g in (ours, reach)]
+    assert replace(last[0], initial="") == replace(last[1], initial="")
     assert ours.observation[-1].name == "gripper"
     assert ours.action.names == reach.action.names
     assert not ours.targets
