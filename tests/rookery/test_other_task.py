@@ -17,7 +17,9 @@ from rookery.making import full_config
 from rookery.policies.policy import Policy
 from rookery.policies.stages.standard import standard
 from rookery.policies.training.store import save_policy
+from rookery.sim.envs.concat_env import ConcatEnv
 from rookery.sim2real.build import build_contract
+from rookery.tasks.registry import TASKS
 
 
 def stored(folder: Path, task: str, config: dict[str, Any], worlds: int = 1) -> Path:
@@ -98,8 +100,22 @@ def test_a_set_of_one_task_with_other_values_gives_each_member_its_own() -> None
     assert {name: part.task.cfg.goal_height for name, part in env.parts.items()} == {"ball": 0.2, "mug": 0.3}
     assert [part.num_envs for part in env.parts.values()] == [2, 1]
     assert env.groups == rookery.make("hand-grasp", 1).groups  # no one-hot term: it must not be told which object it is
+    lifted = env.reset(seed=0)[0]["hand"][..., env.groups["hand"].slices()["lifted"]]
+    assert (lifted.abs() < 0.02).all()  # 2 mm: each object's height counts from its own rest
     whole = full_config("hand-grasp-objects", {"goal_height": 0.2})
     assert whole["banana"]["object"] == "banana" and whole["banana"]["goal_height"] == 0.2
+
+
+@pytest.mark.parametrize("name", [n for n, entry in TASKS.items() if entry.members])
+def test_members_of_a_set_have_the_same_terms(name: str) -> None:
+    """Its contract has the expressions of the first one."""
+    env = rookery.make(name, len(TASKS[name].members))
+    assert isinstance(env, ConcatEnv)
+    first, *others = [part.groups for part in env.parts.values()]
+    for other in others:
+        for group, spec in first.items():
+            assert [t.expression for t in other[group].observation] == [t.expression for t in spec.observation]
+    env.close()
 
 
 def test_a_policy_of_such_a_set_acts_on_an_object_that_is_not_in_it(tmp_path: Path) -> None:
