@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from rookery.sim2real.compatibility import check_compatible, check_groups, diffe
 from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors
 from rookery.sim2real.provenance import gather_provenance
 from rookery.tasks.registry import find
+from rookery.version import __version__
 from tests.sim2real.conftest import Config, make_actuation, make_env, make_group, make_policy
 
 Values = dict[str, Any]
@@ -268,7 +270,9 @@ def test_newer_schema_is_refused_with_a_way_out(values: Values) -> None:
     newer = {"schema_version": 4, "rookery_version": "9.0", "something": "else"}
     with pytest.raises(RookeryError, match=r"schema version 4, written by Rookery 9\.0.*upgrade"):
         Contract.from_json(newer)
-    with pytest.raises(RookeryError, match=r"schema version 1, written by Rookery 0\.1\.0.*`rookery export"):
+    with pytest.raises(
+        RookeryError, match=rf"schema version 1, written by Rookery {re.escape(__version__)}, .*`rookery export"
+    ):
         Contract.from_json(edited(values, "schema_version", 1))
     with pytest.raises(RookeryError, match=r"schema version 2, .*does not list the stages.*`rookery export"):
         Contract.from_json(edited(values, "schema_version", 2))
