@@ -51,10 +51,9 @@ from pathlib import Path
 from typing import Any
 
 from rookery.experiments.runs import zoo
-from rookery.experiments.settings import RunSettings
+from rookery.experiments.settings import RunSettings, read_table
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm, find_algorithm
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.untrusted import read_toml
 from rookery.tasks.registry import OWN_TASKS, TASKS, TaskEntry, find
 
 PROGRESS = "recipe.json"
@@ -130,12 +129,7 @@ def read_file(file: Path, within: tuple[Path, ...] = ()) -> dict[str, Any]:
     Raises:
         RookeryError: it cannot be read, or a key or value is not that of a recipe.
     """
-    try:
-        values = read_toml(file)
-    except OSError as error:
-        raise RookeryError(f"cannot read the recipe {file} ({error.strerror}).") from error
-    except ValueError as error:
-        raise RookeryError(f"the recipe {file} is not TOML: {error}.") from error
+    values = read_table(file, "recipe")
     for key in values:
         if key not in TOP:
             raise unknown(f"key of {file.name}", key, TOP)

@@ -145,18 +145,31 @@ def save_settings(file: Path, settings: RunSettings) -> None:
         raise unwritable(file.parent, error) from error
 
 
+def read_table(file: Path, what: str) -> dict[str, Any]:
+    """The values in a TOML file.
+
+    Args:
+        file: its path.
+        what: kind of file, for messages.
+
+    Raises:
+        RookeryError: it cannot be read, or is no TOML.
+    """
+    try:
+        return read_toml(file)
+    except OSError as error:
+        raise RookeryError(f"cannot read the {what} {file} ({error.strerror}).") from error
+    except ValueError as error:
+        raise RookeryError(f"the {what} {file} is not TOML: {error}.") from error
+
+
 def read_settings(file: Path) -> dict[str, Any]:
     """The values in a settings file. A randomization file beside it is named by its full path.
 
     Raises:
         RookeryError: it cannot be read, or is no TOML.
     """
-    try:
-        values = read_toml(file)
-    except OSError as error:
-        raise RookeryError(f"cannot read the settings file {file} ({error.strerror}).") from error
-    except ValueError as error:
-        raise RookeryError(f"the settings file {file} is not TOML: {error}.") from error
+    values = read_table(file, "settings file")
     ranges = values.get("randomize")
     if isinstance(ranges, str) and (file.parent / ranges).is_file():
         values["randomize"] = str(file.parent / ranges)
