@@ -1,4 +1,4 @@
-"""What drones look like: the coloured parts of a Crazyflie 2.1 and of an Iris, made to fit any rotor layout.
+"""What drones look like: the colored parts of a Crazyflie 2.1 and of an Iris, made to fit any rotor layout.
 
 Own geometry. The proportions follow photographs and the published outer dimensions (Crazyflie 2.1: 92 x 92 x 29 mm,
 bitcraze.io; Iris: 550 mm between motors, 100 mm high). Body frame: x forward, y left, z up; the rotor plane's z = 0 is
@@ -31,7 +31,7 @@ _WHITE: Rgba = (0.93, 0.94, 0.95, 1.0)
 
 @dataclass(frozen=True)
 class AirframePart:
-    """One visual geom: a closed mesh in the body frame (m) and its colour; `shine` in [0, 1]."""
+    """One visual geom: a closed mesh in the body frame (m) and its color; `shine` in [0, 1]."""
 
     name: str
     mesh: trimesh.Trimesh

@@ -268,7 +268,7 @@ _WHITE = (0.93, 0.93, 0.91, 1.0)
 
 
 def _add_looks(spec: mujoco.MjSpec) -> None:
-    """Black shells with rounded edges, grey caps on the joints' axes, white rubber tips."""
+    """Black shells with rounded edges, gray caps on the joints' axes, white rubber tips."""
     if not looks_wanted():
         return
     palm = spec.body("palm")

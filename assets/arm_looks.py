@@ -1,7 +1,7 @@
 """What the arms look like: own meshes of bars, barrels and shells, in the links' frames.
 
 The proportions follow the joint frames (assets/arms.py) and photographs. Airbot Play is white with dark joints, ARX5 dark
-with grey joints; both carry an orange mark on the gripper.
+with gray joints; both carry an orange mark on the gripper.
 """
 
 from __future__ import annotations

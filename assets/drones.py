@@ -184,17 +184,17 @@ def _add_looks(
         add_visual_mesh(spec, base, part.name, part.mesh, part.rgba, shine=part.shine, group=VISUAL_GROUP)
     rise = airframes.propeller_height(look, rotors, height)
     for i, (pos, direction) in enumerate(zip(rotors, directions, strict=True), start=1):
-        colour = airframes.FRONT if pos[0] > 0 else (0.16, 0.17, 0.20, 1.0)
+        color = airframes.FRONT if pos[0] > 0 else (0.16, 0.17, 0.20, 1.0)
         spin: meshes.Spin = "cw" if direction > 0 else "ccw"
         blades = meshes.propeller(radius, spin)
         at = (pos[0], pos[1], pos[2] + rise)
-        add_visual_mesh(spec, base, f"propeller_{i}_{spin}", blades, colour, pos=at, group=VISUAL_GROUP)
+        add_visual_mesh(spec, base, f"propeller_{i}_{spin}", blades, color, pos=at, group=VISUAL_GROUP)
         base.add_geom(
             name=f"disc_{i}",
             type=mujoco.mjtGeom.mjGEOM_CYLINDER,
             size=[radius, 0.004 * radius, 0],
             pos=list(at),
-            rgba=[*colour[:3], 0.16],
+            rgba=[*color[:3], 0.16],
             group=VISUAL_GROUP,
             contype=0,
             conaffinity=0,

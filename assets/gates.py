@@ -22,7 +22,7 @@ def gate(*, opening: float = OPENING, bar: float = BAR, depth: float = DEPTH, rg
         opening: m, inner edge.
         bar: m, width of the frame's bars across the way through.
         depth: m, of the bars along the way through.
-        rgba: colour.
+        rgba: color.
 
     Raises:
         ValueError: a length that is not positive.
@@ -73,7 +73,7 @@ def _along(x: Sequence[float], y: Sequence[float], z: Sequence[float]) -> tuple[
 COURSES: dict[str, tuple[GatePose, ...]] = {
     # anticlockwise, rising on one side and sinking on the other
     "oval": _along((3.0, 1.0, math.pi / 2), (2.0, 1.0, 0.0), (1.5, 0.4)),
-    # the two ways through the middle are a metre above each other
+    # the two ways through the middle are a meter above each other
     "figure-eight": _along((3.0, 1.0, 0.0), (1.5, 2.0, 0.0), (1.6, 0.5)),
     # three lanes; in the third, a gate flown through high is above the next one, flown through low the other way
     "split-s": (

@@ -10,7 +10,7 @@ import mujoco
 Rgba = Sequence[float]
 PLAIN: Rgba = (0.85, 0.30, 0.25, 1.0)
 UNPAINTED: Rgba = (0.5, 0.5, 0.5, 1.0)
-"""MuJoCo's default of a geom's colour: its material's shows."""
+"""MuJoCo's default of a geom's color: its material's shows."""
 FRICTION: Sequence[float] = (1.0, 0.005, 0.0001)
 """Sliding (1), torsional (m), rolling (m)."""
 
@@ -112,7 +112,7 @@ def _add_floor_look(spec: mujoco.MjSpec, tile: float) -> None:
 
 
 def add_material(spec: mujoco.MjSpec, name: str, rgba: Rgba) -> None:
-    """Add a material of one colour, to which videos give the texture of that name (rookery.sim.rendering.looks)."""
+    """Add a material of one color, to which videos give the texture of that name (rookery.sim.rendering.looks)."""
     spec.add_material(name=name, rgba=list(rgba), specular=0.1, shininess=0.2)
 
 
@@ -168,7 +168,7 @@ def ball(
         contact_time: s, how long a bounce lasts on `mujoco` where a ball meets robots. Over ten physics steps the restitution
             comes out within 0.06, over a hundred within 0.01. In scenes of balls, multirotors and static shapes bounces take
             no time and the restitution is exact (rookery.sim.engines.ball_impacts).
-        rgba: colour.
+        rgba: color.
     """
     spec, base = _prop(mass, mujoco.mjtGeom.mjGEOM_SPHERE, [radius, 0, 0], "ball", restitution, friction, contact_time)
     geom = base.geoms[0]
@@ -201,7 +201,7 @@ def platform(size: Sequence[float], *, friction: Sequence[float] = FRICTION, rgb
 
     Args:
         friction: sliding, torsional (m), rolling (m).
-        rgba: colour.
+        rgba: color.
     """
     spec = mujoco.MjSpec()
     base = spec.worldbody.add_body(name="base", gravcomp=1.0)

@@ -19,7 +19,7 @@ pushed about, MuJoCo 4.0, one core; us per world and step, medians.
 
 MuJoCo places all geoms anew in every world and step, wherever the robot stands: boxes cost 5 us a thousand, which eats up
 what they save on the stairs. One field also leaves one geom to name, `ground`. The price: a riser is a ramp one cell wide, and
-a foot that slides catches a little on the edges of triangles (without friction a tenth of 0.7 m/s in a metre).
+a foot that slides catches a little on the edges of triangles (without friction a tenth of 0.7 m/s in a meter).
 """
 
 from __future__ import annotations

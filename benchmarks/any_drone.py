@@ -94,7 +94,7 @@ def random_drone(rng: np.random.Generator, name: str, mass: float) -> DroneParam
 
 
 def _speed(curve: tuple[float, float, float], thrust: float) -> float:
-    """Normalised rotor speed for a thrust in N."""
+    """Normalized rotor speed for a thrust in N."""
     _, a, b = curve
     return (math.sqrt(a * a + 4 * b * thrust) - a) / (2 * b)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rookery.sim2real.gate.plots import ticks
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d1f")
-"""Told apart with any colour vision: Okabe and Ito, Color Universal Design (2008); the last stands in for their yellow."""
+"""Told apart with any color vision: Okabe and Ito, Color Universal Design (2008); the last stands in for their yellow."""
 WIDTH, HEIGHT = 420, 270
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 30, 46
 LEGEND_ROW = 18
@@ -23,7 +23,7 @@ class Line:
     """One curve of a panel.
 
     Args:
-        label: in the legend; lines of one label have one colour.
+        label: in the legend; lines of one label have one color.
         x, middle, low, high: the curve and its band, of one length.
     """
 
@@ -40,7 +40,7 @@ class Panel:
 
     Args:
         x_label, y_label: with their units.
-        lines: at most as many labels as there are colours.
+        lines: at most as many labels as there are colors.
         log: a logarithmic x axis.
         y_range: None takes that of the bands.
     """
@@ -56,19 +56,19 @@ def figure(title: str, panels: Sequence[Panel]) -> str:
     """The SVG of panels side by side above one legend."""
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
     if len(labels) > len(COLOURS):
-        raise ValueError(f"{len(labels)} curves, and there are {len(COLOURS)} colours")
-    colours = dict(zip(labels, COLOURS, strict=False))
+        raise ValueError(f"{len(labels)} curves, and there are {len(COLOURS)} colors")
+    colors = dict(zip(labels, COLOURS, strict=False))
     width = WIDTH * len(panels)
     height = HEIGHT + LEGEND_ROW * math.ceil(len(labels) / LEGEND_COLUMNS) + 8
     parts = [f'<rect width="{width}" height="{height}" fill="white"/>', _text(width / 2, 18, title, "middle", 13)]
     for i, panel in enumerate(panels):
-        parts.append(f'<g transform="translate({i * WIDTH} 0)">{_panel(panel, colours)}</g>')
+        parts.append(f'<g transform="translate({i * WIDTH} 0)">{_panel(panel, colors)}</g>')
     column = (width - LEFT) / LEGEND_COLUMNS
     for i, label in enumerate(labels):
         x = LEFT + i % LEGEND_COLUMNS * column
         y = HEIGHT + LEGEND_ROW * (i // LEGEND_COLUMNS) + 4
         parts.append(
-            f'<line x1="{x:.1f}" x2="{x + 22:.1f}" y1="{y}" y2="{y}" stroke="{colours[label]}" stroke-width="2.5"/>'
+            f'<line x1="{x:.1f}" x2="{x + 22:.1f}" y1="{y}" y2="{y}" stroke="{colors[label]}" stroke-width="2.5"/>'
         )
         parts.append(_text(x + 28, y + 4, label, "start"))
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
@@ -78,7 +78,7 @@ def figure(title: str, panels: Sequence[Panel]) -> str:
     )
 
 
-def _panel(panel: Panel, colours: dict[str, str]) -> str:
+def _panel(panel: Panel, colors: dict[str, str]) -> str:
     low, high = _range([v for line in panel.lines for v in line.x])
     bottom, top = panel.y_range or _range([v for line in panel.lines for v in (*line.low, *line.high)])
     if not panel.log:
@@ -96,10 +96,10 @@ def _panel(panel: Panel, colours: dict[str, str]) -> str:
     parts = _axes(panel, x_ticks, ticks(bottom, top), x, y)
     for line in panel.lines:
         edge = [*zip(line.x, line.high, strict=True), *reversed(list(zip(line.x, line.low, strict=True)))]
-        colour = colours[line.label]
-        parts.append(f'<polygon points="{_points(edge, x, y)}" fill="{colour}" fill-opacity="0.18"/>')
+        color = colors[line.label]
+        parts.append(f'<polygon points="{_points(edge, x, y)}" fill="{color}" fill-opacity="0.18"/>')
         curve = _points(list(zip(line.x, line.middle, strict=True)), x, y)
-        parts.append(f'<polyline points="{curve}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+        parts.append(f'<polyline points="{curve}" fill="none" stroke="{color}" stroke-width="1.8"/>')
     return "\n".join(parts)
 
 

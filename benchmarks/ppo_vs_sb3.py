@@ -161,7 +161,7 @@ class Ours:
             "environment": (ppo.env, "step"),
             "values, advantages": (learner, "samples"),
             "networks, losses": (ppo, "loss_gradients"),
-            "optimiser": (learner.adam, "step"),
+            "optimizer": (learner.adam, "step"),
             "learning": (ppo, "learn"),
             "update": (ppo, "update"),
         }
@@ -185,9 +185,9 @@ class Ours:
             delattr(owner, name)  # the class's own shows again
         collect = sum(c for c, _ in times)
         total = sum(c + u for c, u in times)
-        shares = {k: spent[k] for k in ("environment", "values, advantages", "networks, losses", "optimiser")}
+        shares = {k: spent[k] for k in ("environment", "values, advantages", "networks, losses", "optimizer")}
         shares["acting and storing"] = collect - spent["environment"]
-        shares["threads waiting for each other"] = spent["learning"] - spent["networks, losses"] - spent["optimiser"]
+        shares["threads waiting for each other"] = spent["learning"] - spent["networks, losses"] - spent["optimizer"]
         shares["shuffling, log figures"] = spent["update"] - spent["learning"] - spent["values, advantages"]
         return {k: v / total for k, v in sorted(shares.items(), key=lambda kv: -kv[1])}
 

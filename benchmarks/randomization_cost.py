@@ -3,7 +3,7 @@
     python benchmarks/randomization_cost.py [--rounds 10]
 
 Environments of a zoo policy that differ in what they randomize take turns in one process, slice by slice, and the median
-of the ratios of neighbouring slices counts. The policy's own time is left out. "all" is everything that the task lets
+of the ratios of neighboring slices counts. The policy's own time is left out. "all" is everything that the task lets
 change (`--randomize all`), "default" the task's own default; the rows after them change one kind of parameters alone.
 """
 

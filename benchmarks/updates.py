@@ -67,7 +67,7 @@ def sac_steps(
 
 
 def ppo_steps(env: Any, width: int, batch: int, compiled: bool) -> Callable[[], Any]:
-    """A function that makes STEPS optimiser steps on one minibatch."""
+    """A function that makes STEPS optimizer steps on one minibatch."""
     g = torch.Generator().manual_seed(0)
     config = PPOConfig(hidden=(width, width), compiled=compiled, rollout_steps=1, minibatches=1)
     ppo = PPO(env, config)

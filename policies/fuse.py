@@ -95,7 +95,7 @@ def _ranges(old: Group, group: Group) -> tuple[Tensor, Tensor]:
 
 
 def _first_layer(layer: Layer, policy: Policy, trained: Group, group: Group) -> tuple[Tensor, Tensor]:
-    """Weights [H, O] and bias [H] of the old first layer, its normaliser folded in, for the group's observation."""
+    """Weights [H, O] and bias [H] of the old first layer, its normalizer folded in, for the group's observation."""
     normalised = layer.weight / policy.get_buffer("normalize.std")
     bias = layer.bias - normalised @ policy.get_buffer("normalize.mean")
     weight = torch.zeros(len(bias), group.observation_size)

@@ -1,6 +1,6 @@
 """Actors that other libraries trained, as policies: rsl_rl, Stable-Baselines3 and skrl.
 
-Read are perceptrons on one observation, as their PPO, SAC and TD3 make them, with the normaliser that the file holds. Files are
+Read are perceptrons on one observation, as their PPO, SAC and TD3 make them, with the normalizer that the file holds. Files are
 read as weights alone: nothing in them is executed.
 """
 
@@ -115,11 +115,11 @@ def read_normalizer(file: Path) -> Normalizer:
         limit = float(arrays.get("limit", NO_LIMIT))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RookeryError(
-            f"{file} holds no normaliser: write one with numpy.savez({file.name!r}, mean=..., var=..., epsilon=..., limit=...)."
+            f"{file} holds no normalizer: write one with numpy.savez({file.name!r}, mean=..., var=..., epsilon=..., limit=...)."
         ) from error
     if not (np.abs(mean) < MOST_VALUE).all() or not ((var > 0) & (var < MOST_VALUE)).all() or not limit > 0:
         raise RookeryError(
-            f"{file} holds no normaliser that can be used: mean must be finite, var + epsilon above 0, limit above 0 (or inf)."
+            f"{file} holds no normalizer that can be used: mean must be finite, var + epsilon above 0, limit above 0 (or inf)."
         )
     std = np.sqrt(var).astype(np.float32)
     return Normalizer(
@@ -159,8 +159,8 @@ def as_policy(actor: Actor, activation: str | None = None, squash: str | None = 
         pairs += [(layer.weight, weight), (layer.bias, bias)]
     if any(own.shape != given.shape for own, given in pairs):  # copy_ would repeat a row of one value
         raise RookeryError(
-            f"the layers of this {actor.library} actor do not follow each other, or its normaliser is of another size: "
-            "give a perceptron, and the normaliser of its training."
+            f"the layers of this {actor.library} actor do not follow each other, or its normalizer is of another size: "
+            "give a perceptron, and the normalizer of its training."
         )
     with torch.no_grad():
         for own, given in pairs:
@@ -171,13 +171,13 @@ def as_policy(actor: Actor, activation: str | None = None, squash: str | None = 
 
 
 def with_normalizer(actor: Actor, normalizer: Normalizer) -> Actor:
-    """The actor behind a normaliser that its file does not hold.
+    """The actor behind a normalizer that its file does not hold.
 
     Raises:
         RookeryError: it has one already.
     """
     if actor.normalizer is not None:
-        raise RookeryError(f"the {actor.library} file holds a normaliser of its own: leave --normalizer out.")
+        raise RookeryError(f"the {actor.library} file holds a normalizer of its own: leave --normalizer out.")
     return replace(actor, normalizer=normalizer)
 
 
@@ -194,7 +194,7 @@ def _read_rsl_rl(file: Path, saved: Mapping[str, Any]) -> Actor:
 
 
 def _read_skrl(file: Path, saved: Mapping[str, Any]) -> Actor:
-    """skrl 2 names the normaliser `observation_preprocessor`, skrl 1 `state_preprocessor`."""
+    """skrl 2 names the normalizer `observation_preprocessor`, skrl 1 `state_preprocessor`."""
     norm = None
     names = [name for name in ("observation_preprocessor", "state_preprocessor") if saved.get(name) is not None]
     for name in names[:1]:  # beside an observation's, that of a state is the critic's

@@ -32,7 +32,7 @@ class Gauge:
     @classmethod
     def of_metric(cls, metric: str, value: float, limit: float, definition: str, at_most: bool) -> Gauge:
         """The gauge of a metric, with its name for people and the unit that its definition begins with."""
-        name, unit = labelled(metric, definition)
+        name, unit = labeled(metric, definition)
         return cls(name, value, limit, unit, at_most)
 
     @property
@@ -51,7 +51,7 @@ class Gauge:
         return f"{self.name} {value} of at {'most' if self.at_most else 'least'} {limit}"
 
 
-def labelled(metric: str, definition: str) -> tuple[str, str]:
+def labeled(metric: str, definition: str) -> tuple[str, str]:
     """A metric's name for people, without an ending that repeats the unit, and its unit; "" for none."""
     found = _UNIT.match(definition)
     unit = found.group() if found else ""

@@ -178,7 +178,7 @@ class Scene:
             for mesh in [m for m in spec.meshes if m.name not in used]:
                 spec.delete(mesh)
             for sky in [t for t in spec.textures if t.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX]:
-                spec.delete(sky)  # the others give cameras their colours
+                spec.delete(sky)  # the others give cameras their colors
         else:
             _flatten_unseen(spec)
             dress(spec)

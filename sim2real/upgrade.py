@@ -87,7 +87,7 @@ def _staged_group(old: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in old.items():
         if name == "network":
             out["stages"] = None if value is None else chain_of_network(value).to_json()
-        elif name not in ("normaliser", "memory"):
+        elif name not in ("normalizer", "memory"):
             out[name] = FRAMES if name == "frames" else value
     return out
 

@@ -32,7 +32,7 @@ MOST_PARTS = 256
 FLAT = 1e-5
 """Least ratio of an object's shortest to its longest principal extent."""
 TOO_LARGE = 5.0
-"""m: nothing to grasp is larger, so such a file is in millimetres."""
+"""m: nothing to grasp is larger, so such a file is in millimeters."""
 DENSITY = 500.0
 """kg/m^3 where neither mass nor density is given: our choice, between foam and water."""
 _GREY = (0.62, 0.64, 0.68, 1.0)
@@ -61,7 +61,7 @@ def load_object(
     """An object from a mesh file, z up (glTF files, whose y is up, are turned).
 
     Args:
-        scale: what to multiply lengths with to get m; "auto" takes a file larger than 5 m for one in millimetres.
+        scale: what to multiply lengths with to get m; "auto" takes a file larger than 5 m for one in millimeters.
         mass: kg. density: kg/m^3. One of them, or 500 kg/m^3.
         max_faces: a finer mesh is thinned out; 100 to 200,000.
         max_parts: convex parts that it may be cut into; 1 to 256.
@@ -76,7 +76,7 @@ def load_object(
     path = Path(path)
     report = LoadingReport()
     _check_numbers(scale, mass, density, max_faces, max_parts, open)
-    mesh = _to_metres(_read(path, report), path, scale, report)
+    mesh = _to_meters(_read(path, report), path, scale, report)
     _check_extents(mesh, path)
     if len(mesh.faces) > max_faces:
         before = len(mesh.faces)
@@ -145,7 +145,7 @@ def _read(path: Path, report: LoadingReport) -> trimesh.Trimesh:
     if not np.isfinite(mesh.vertices).all():
         bad = int((~np.isfinite(mesh.vertices)).any(1).sum())
         raise ValueError(f"{path} has {bad} vertices that are not finite numbers: export it again.")
-    mesh = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)  # without colours and normals, which part vertices
+    mesh = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)  # without colors and normals, which part vertices
     before = len(mesh.vertices)
     mesh.merge_vertices()
     if len(mesh.vertices) < before:
@@ -172,7 +172,7 @@ def _check_extents(mesh: trimesh.Trimesh, path: Path) -> None:
         raise ValueError(f"{path} is a plane or a line, so it has no volume: export a solid.")
 
 
-def _to_metres(
+def _to_meters(
     mesh: trimesh.Trimesh, path: Path, scale: float | Literal["auto"] | None, report: LoadingReport
 ) -> trimesh.Trimesh:
     largest = float(np.ptp(np.asarray(mesh.vertices, float), axis=0).max())
@@ -181,10 +181,10 @@ def _to_metres(
             return mesh
         if scale is None:
             raise ValueError(
-                f"{path} is {largest:.4g} m large, so it is probably in millimetres: give scale=0.001, or scale='auto'."
+                f"{path} is {largest:.4g} m large, so it is probably in millimeters: give scale=0.001, or scale='auto'."
             )
         scale = 0.001
-        report.lines.append(f"{largest:.4g} m large, so taken for millimetres: scaled by 0.001.")
+        report.lines.append(f"{largest:.4g} m large, so taken for millimeters: scaled by 0.001.")
     else:
         report.lines.append(f"scaled by {scale:g}.")
     return mesh.copy().apply_scale(scale)

@@ -22,15 +22,15 @@ net = TensorDictModule(torch.nn.Sequential(mean, scale), ["observation"], keys)
 actor = ProbabilisticActor(net, keys, spec=env.action_spec, distribution_class=TanhNormal, return_log_prob=True)
 critic = ValueOperator(MLP(16, 1, **size), in_keys=["observation"])
 gae, loss = GAE(gamma=0.99, lmbda=0.95, value_network=critic), ClipPPOLoss(actor, critic, entropy_bonus=False)
-optimiser = torch.optim.Adam(loss.parameters(), 1e-3)
+optimizer = torch.optim.Adam(loss.parameters(), 1e-3)
 frames = 16384 * (int(sys.argv[1]) if len(sys.argv) > 1 else 200)
 for data in Collector(env, actor, frames_per_batch=16384, total_frames=frames, auto_register_policy_transforms=True):
     gae(data)
     for batch in (b for _ in range(10) for b in data.reshape(-1)[torch.randperm(16384)].split(2048)):
         losses = loss(batch)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (losses["loss_objective"] + losses["loss_critic"]).backward()
-        optimiser.step()
+        optimizer.step()
 
 report = evaluate(rookery.make("drone-hover", 128), lambda obs: {"drone": mean(obs["drone"]).tanh().detach()}, 128)
 print("success", report["success_rate"])

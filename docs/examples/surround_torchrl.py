@@ -23,14 +23,14 @@ critic = MultiAgentMLP(43, 1, n_agents=4, centralized=True, share_params=False, 
 loss = ClipPPOLoss(actor, TensorDictModule(critic, env.observation_keys, ["state_value"]), normalize_advantage=True)
 keys = {key: ("drone", key) for key in ("action", "reward", "done", "terminated")}
 loss.set_keys(**keys, sample_log_prob=("drone", "action_log_prob"))
-optimiser = torch.optim.Adam(loss.parameters(), 1e-3)
+optimizer = torch.optim.Adam(loss.parameters(), 1e-3)
 frames = 16384 * (int(sys.argv[1]) if len(sys.argv) > 1 else 72)
 for data in Collector(env, actor, frames_per_batch=16384, total_frames=frames, auto_register_policy_transforms=True):
     loss.value_estimator(data, params=loss.critic_network_params, target_params=loss.target_critic_network_params)
     for batch in (b for _ in range(8) for b in data.reshape(-1)[torch.randperm(16384)].split(1024)):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         sum(value for key, value in loss(batch).items() if key in ("loss_objective", "loss_critic")).backward()
-        torch.nn.utils.clip_grad_norm_(loss.parameters(), 1.0), optimiser.step()
+        torch.nn.utils.clip_grad_norm_(loss.parameters(), 1.0), optimizer.step()
 
 report = evaluate(rookery.make("swarm-surround", 128), lambda obs: {"drone": mean(obs["drone"]).tanh().detach()}, 128)
 print("success", report["success_rate"])

@@ -160,7 +160,7 @@ VARIANTS = {
             "return_limit": 5.0, "updates_per_step": 2.0, "policy_every": 3, "initial_temperature": 0.01,
         },
         source="Palenicek et al. 2025, arXiv 2509.25174; its critics have four layers of 512, and its policy, here a "
-        "perceptron that can be exported, has batch normalisation too",
+        "perceptron that can be exported, has batch normalization too",
     ),
     "ddpg": Variant(
         "td3",

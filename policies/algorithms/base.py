@@ -10,7 +10,7 @@
         figures = algorithm.update(progress)
 
 The runner (policies/training/runner.py) owns the loop, the clock, the logs and the checkpoints; an algorithm owns networks,
-buffers, optimisers and its random generator. An algorithm that learns from a dataset alone has `rollout_steps` 0.
+buffers, optimizers and its random generator. An algorithm that learns from a dataset alone has `rollout_steps` 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Algorithm(abc.ABC):
         env: the environment to learn in; learning happens on its device.
         config: an instance of `Config`.
         seed: of initial weights, exploration and shuffles (the environment has its own).
-        inputs: what else an algorithm learns from, by name: "dataset" (behaviour cloning), "teacher" (DAgger).
+        inputs: what else an algorithm learns from, by name: "dataset" (behavior cloning), "teacher" (DAgger).
 
     Attributes:
         Config: the frozen dataclass of its settings.
@@ -97,7 +97,7 @@ class Algorithm(abc.ABC):
 
     @abc.abstractmethod
     def state_dict(self) -> dict[str, Tensor]:
-        """All that the next update depends on, exactly: weights, optimiser, normalisers, buffers, generators, counters."""
+        """All that the next update depends on, exactly: weights, optimizer, normalizers, buffers, generators, counters."""
 
     @abc.abstractmethod
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

@@ -196,7 +196,7 @@ class OffPolicy(Algorithm):
         return {name: learner.policy() for name, learner in self.learners.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, optimisers, normalisers, replay memories, the generator and the step counter."""
+        """Weights, optimizers, normalizers, replay memories, the generator and the step counter."""
         out = {"steps": torch.tensor(self.steps), "generator": self._generator.get_state()}
         for name, learner in self.learners.items():
             out |= prefixed(name, learner.state_dict())

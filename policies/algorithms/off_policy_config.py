@@ -64,13 +64,13 @@ class OffPolicyConfig(EncoderConfig):
     """Critics whose least value is the target: a random subset at every gradient step, or all (REDQ, Chen et al. 2021, arXiv
     2101.05982, takes 2 of 10)."""
     critic_layer_norm: bool = False
-    """Normalise the critics' hidden layers, which keeps values of unseen actions in bounds (RLPD, Ball et al. 2023, arXiv
+    """Normalize the critics' hidden layers, which keeps values of unseen actions in bounds (RLPD, Ball et al. 2023, arXiv
     2302.02948)."""
     critic_dropout: float = 0.0
     """Share of the critics' hidden units that is zero in each call (DroQ, Hiraoka et al. 2021, arXiv 2110.02034: 0.01, with
-    layer normalisation and 20 updates per step)."""
+    layer normalization and 20 updates per step)."""
     critic_batch_norm: bool = False
-    """Normalise the critics' inputs and hidden layers by the statistics of a batch, in which present and next actions are
+    """Normalize the critics' inputs and hidden layers by the statistics of a batch, in which present and next actions are
     together (CrossQ, Bhatt et al. 2024, arXiv 1902.05605)."""
     critic_unit_weights: bool = False
     """Bring the weights of each of the critics' units back to length 1 after every gradient step (XQC, Palenicek et al. 2025,
@@ -185,14 +185,14 @@ class OffPolicyConfig(EncoderConfig):
             others = [n for n in ("layer_norm", "batch_norm", "dropout") if getattr(self, f"critic_{n}")]
             if others:
                 raise RookeryError(
-                    f"critic_hypersphere has normalisations of its own: leave out critic_{others[0]}, or critic_hypersphere."
+                    f"critic_hypersphere has normalizations of its own: leave out critic_{others[0]}, or critic_hypersphere."
                 )
             if len(set(self.hidden)) != 1:
                 raise RookeryError(
                     f"critic_hypersphere has blocks of one width, and hidden is {list(self.hidden)}: give equal widths."
                 )
         if self.critic_batch_norm and self.critic_layer_norm:
-            raise RookeryError("critic_batch_norm and critic_layer_norm normalise the same layers: give one of them.")
+            raise RookeryError("critic_batch_norm and critic_layer_norm normalize the same layers: give one of them.")
         if self.target_critics > self.critics:
             raise RookeryError(
                 f"target_critics is {self.target_critics}, of {self.critics} critics: give at most {self.critics}."

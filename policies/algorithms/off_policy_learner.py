@@ -1,4 +1,4 @@
-"""What the learners of off-policy algorithms share: critics and their targets, normaliser, replay memory, state."""
+"""What the learners of off-policy algorithms share: critics and their targets, normalizer, replay memory, state."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         returns: what rewards are divided by; None where they are taken as they are.
         beta: power of the importance weights of prioritised draws, see `Priorities.weights`.
         reduction: the processes that learn together; each draws batches from its own replay memory, and the losses are means
-            over all of them. Statistics within a batch (of critics with batch normalisation) and the probabilities of
+            over all of them. Statistics within a batch (of critics with batch normalization) and the probabilities of
             prioritised draws are of the process's own.
         errors: [B] temporal-difference errors in the latest gradient step, means over the critics, where draws are prioritised.
     """
@@ -220,7 +220,7 @@ class OffPolicyLearner(OffPolicyNetworks):
     def _together(
         self, critics: Ensemble, batch: Transitions, now: Tensor, following: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """What critics with batch normalisation give at transitions and after them, [C, B, K] each, of one batch: present and
+        """What critics with batch normalization give at transitions and after them, [C, B, K] each, of one batch: present and
         next actions then have the same statistics (CrossQ, Bhatt et al. 2024, arXiv 1902.05605, section 3)."""
         counted = torch.cat((batch.active, batch.active & ~batch.terminated))
         out = critics(torch.cat((now, following)), generator, counted)
@@ -305,7 +305,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         return out
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, optimisers, normaliser and replay memory."""
+        """Weights, optimizers, normalizer and replay memory."""
         return self.parts() | prefixed("replay", self.replay.state_dict())
 
     def check_state(self, state: dict[str, Tensor]) -> None:

@@ -111,7 +111,7 @@ class OffPolicyNetworks(abc.ABC):
         return Features(None, self._encoded, self._memory, initial, device)
 
     def adam(self, *networks: nn.Module | Tensor) -> torch.optim.Adam:
-        """An optimiser of networks, or of one tensor, with the state that Adam otherwise makes in its first step. AdamW
+        """An optimizer of networks, or of one tensor, with the state that Adam otherwise makes in its first step. AdamW
         without weight decay is Adam."""
         whole = isinstance(networks[0], nn.Module)
         parameters = [p for n in networks for p in (n.parameters() if isinstance(n, nn.Module) else (n,))]
@@ -262,7 +262,7 @@ def _unrolled(features: Features, x: Tensor, before: Tensor, sequences: Sequence
 
 
 def descend_with(optimizer: torch.optim.Adam, loss: Tensor, reduction: Reduction) -> None:
-    """One step of an optimiser down the gradient of a loss by its own parameters alone, the sum over the processes."""
+    """One step of an optimizer down the gradient of a loss by its own parameters alone, the sum over the processes."""
     parameters: list[Any] = optimizer.param_groups[0]["params"]
     for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
         parameter.grad = reduction.sum(gradient.contiguous())

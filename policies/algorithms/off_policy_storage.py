@@ -30,7 +30,7 @@ PRIORITY_BYTES = 8 * 32 / 31
 
 def codec_of(env: Env, config: OffPolicyConfig, group: Group) -> Pixels | None:
     """What of a group's observations is stored in bytes: pictures for an encoder whose values are whole numbers, such as
-    colours, unless noise is added to them. None for nothing."""
+    colors, unless noise is added to them. None for nothing."""
     if pictures_in(encoder_links(config, group, group.history)) is None:
         return None
     drawn = env.deployment().randomized

@@ -1,8 +1,8 @@
-"""Proximal policy optimisation (Schulman et al. 2017, arXiv 1707.06347) for one or many agents.
+"""Proximal policy optimization (Schulman et al. 2017, arXiv 1707.06347) for one or many agents.
 
 It reads in this order: `act` samples actions and `observe` stores what they led to, for T steps of N worlds; `update`
 estimates advantages and value targets (GroupLearner.samples, storage.rollout.gae), then makes a few epochs of minibatches,
-each one step of the optimiser (`learn`) along the gradients of the clipped surrogate and the value loss (`loss_gradients`).
+each one step of the optimizer (`learn`) along the gradients of the clipped surrogate and the value loss (`loss_gradients`).
 With several agents in a group this is IPPO, and with ``critic="central"`` MAPPO (Yu et al. 2021, arXiv 2103.01955).
 
 The gradients of the loss by the networks' outputs are written out, and `nn.network.Network.backward` carries them on to the
@@ -238,7 +238,7 @@ class PPO(Algorithm):
         return sums
 
     def learn(self, learner: GroupLearner, batch: Samples, rows: slice) -> Tensor:
-        """One optimiser step on the minibatch `rows`; returns FIGURES, [5, G]."""
+        """One optimizer step on the minibatch `rows`; returns FIGURES, [5, G]."""
         size = rows.stop - rows.start
         own = None if batch.active is None else batch.active[:, rows].sum(1, keepdim=True)
         count: int | Tensor = size if own is None else own.clamp(min=1)

@@ -20,11 +20,11 @@ class PPOConfig(EncoderConfig):
     epochs: int = 4
     """How often an update goes through the collected samples."""
     minibatches: int = 4
-    """Parts into which each epoch's shuffled samples are cut; one optimiser step is made on each."""
+    """Parts into which each epoch's shuffled samples are cut; one optimizer step is made on each."""
     gamma: float = 0.99
     """Discount per control step."""
     lam: float = 0.95
-    """Lambda of generalised advantage estimation, per action: 0 trusts the critic after one step, 1 only the rewards."""
+    """Lambda of generalized advantage estimation, per action: 0 trusts the critic after one step, 1 only the rewards."""
     normalize_advantages: bool = True
     """Bring the advantages of an update (over active agents) to mean 0 and standard deviation 1."""
 
@@ -94,7 +94,7 @@ class PPOConfig(EncoderConfig):
     value_norm_beta: float = 0.99999
     """Memory of those statistics per update; the default is the reference's, all but a plain average over the run."""
 
-    # Optimiser
+    # Optimizer
     learning_rate: float = 1e-3
     """Learning rate of Adam, at the start where the schedule changes it."""
     schedule: Literal["fixed", "linear", "adaptive"] = "adaptive"

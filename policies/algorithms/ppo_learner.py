@@ -1,4 +1,4 @@
-"""One group's part of PPO: networks, optimiser, normalisers and rollout.
+"""One group's part of PPO: networks, optimizer, normalizers and rollout.
 
 Agents of a group that share weights are stacked into the batch: G = 1 set of weights, R = T N A rows. Where each agent
 learns its own, G = A sets of weights learn from R = T N rows each, side by side in the same calls.
@@ -337,7 +337,7 @@ class GroupLearner:
             yield self._shuffled, slice(start, stop)
 
     def finish(self) -> None:
-        """End an iteration: its observations count in the normalisers from now on."""
+        """End an iteration: its observations count in the normalizers from now on."""
         if self.config.normalize_observations:
             self.observations.commit()
             if self.states is not None:
@@ -360,7 +360,7 @@ class GroupLearner:
         return {name: part for name, part in parts.items() if part is not None}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, optimiser, normalisers, memories, learning rate and number of threads, by name (not copied)."""
+        """Weights, optimizer, normalizers, memories, learning rate and number of threads, by name (not copied)."""
         state = {"parameters": self.parameters, "learning_rate": self.learning_rate}
         for name, part in self._parts().items():
             state |= prefixed(name, part.state_dict())

@@ -130,7 +130,7 @@ def _put_observation(observation: Any, settings: Any, arena: Any, first: int, se
         x = -clip if x < -clip else x
         x = clip if x > clip else x
         arena[first + i] = x
-    for i in range(observation.size):  # apart, so that both loops are vectorised
+    for i in range(observation.size):  # apart, so that both loops are vectorized
         arena[second + i] = arena[first + i]
 
 
@@ -348,7 +348,7 @@ def _action_gradient(
 ) -> None:
     """Carry d loss / d value of a critic to its input.
 
-    Without dropout and normalisation in the rows alone that have a gradient, of the lower of two critics about half of them;
+    Without dropout and normalization in the rows alone that have a gradient, of the lower of two critics about half of them;
     they move to the front, and what `critic_forward` left of the hidden layers is lost.
     """
     last, count = table[-1], 0

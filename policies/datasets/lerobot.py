@@ -295,7 +295,7 @@ def _copy_videos(data: Dataset, camera: str, folder: Path, lines: list[dict[str,
         shutil.copyfile(source, path)
         seconds = {"from_timestamp": 0.0, "to_timestamp": data.episodes[i].length / _fps(data)}
         line |= {f"videos/{key}/{k}": v for k, v in (at | seconds).items()}
-        stats[i][key] = _colours(decode(source))
+        stats[i][key] = _colors(decode(source))
         line |= {f"stats/{key}/{k}": v for k, v in stats[i][key].items()}
 
 
@@ -306,8 +306,8 @@ def _figures(values: NDArray[Any]) -> dict[str, list[Any]]:
     return {name: v.tolist() for name, v in out.items()} | {"count": [len(x)]}
 
 
-def _colours(pictures: Iterator[NDArray[np.uint8]]) -> dict[str, list[Any]]:
-    """Statistics of a video by colour, [3, 1, 1] in [0, 1] as LeRobot gives pictures to policies."""
+def _colors(pictures: Iterator[NDArray[np.uint8]]) -> dict[str, list[Any]]:
+    """Statistics of a video by color, [3, 1, 1] in [0, 1] as LeRobot gives pictures to policies."""
     each = [_figures(p.reshape(-1, 3) / 255.0) for p in pictures]
     merged = _merged([{"": f} for f in each])[""]
     return {k: [[[v]] for v in values] if k != "count" else [len(each)] for k, values in merged.items()}

@@ -1,1 +1,1 @@
-"""Behaviour cloning, DAgger, and the teachers that it learns from."""
+"""Behavior cloning, DAgger, and the teachers that it learns from."""

@@ -1,4 +1,4 @@
-"""Behaviour cloning (Pomerleau 1988): supervised regression of recorded actions on recorded observations.
+"""Behavior cloning (Pomerleau 1988): supervised regression of recorded actions on recorded observations.
 
 It steps no environment, and so learns from recordings of any origin, but never in the states that its own mistakes lead to.
 Where the expert can be asked again, DAgger is better.
@@ -77,7 +77,7 @@ class BehaviorCloning(Algorithm):
         require_numbers(env.groups, "behavior cloning learns")
         data = (inputs or {}).get("dataset")
         if not isinstance(data, Dataset):
-            raise RookeryError('behaviour cloning needs demonstrations: give inputs={"dataset": Dataset(folder)}.')
+            raise RookeryError('behavior cloning needs demonstrations: give inputs={"dataset": Dataset(folder)}.')
         self.data = data
         self.seed = seed
         self.epoch = 0
@@ -161,7 +161,7 @@ class BehaviorCloning(Algorithm):
         return {name: network.policy() for name, network in self.networks.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Networks, optimisers, normalisers and the number of passes, of which the order of samples follows."""
+        """Networks, optimizers, normalizers and the number of passes, of which the order of samples follows."""
         out = {"epoch": torch.tensor(self.epoch)}
         for name, network in self.networks.items():
             out |= prefixed(name, network.state_dict())

@@ -165,7 +165,7 @@ class DAgger(Algorithm):
         return {name: student.network.policy() for name, student in self.students.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Networks, optimisers, normalisers, samples, the teacher's history, the generator and the counters."""
+        """Networks, optimizers, normalizers, samples, the teacher's history, the generator and the counters."""
         out = prefixed("teacher", self.teacher.state_dict())
         for name, student in self.students.items():
             out |= prefixed(name, student.state_dict())
@@ -245,7 +245,7 @@ class Student:
         return {"observation": self.observation, "expert_actions": self.expert_actions, "weights": self.weights}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Network, optimiser, normaliser and samples."""
+        """Network, optimizer, normalizer and samples."""
         return self._samples() | prefixed("network", self.network.state_dict())
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Supervised regression of actions on observations: what DAgger and behaviour cloning have in common."""
+"""Supervised regression of actions on observations: what DAgger and behavior cloning have in common."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["ActionRegression", "RegressionConfig"]
 
 @dataclass(frozen=True)
 class RegressionConfig(EncoderConfig):
-    """Settings of the network and its optimiser."""
+    """Settings of the network and its optimizer."""
 
     batch: int = 2048
-    """Samples of one optimiser step."""
+    """Samples of one optimizer step."""
     hidden: tuple[int, ...] = (128, 64)
     """Widths of the hidden layers."""
     activation: Literal["tanh", "elu", "relu"] = "tanh"
@@ -48,7 +48,7 @@ class RegressionConfig(EncoderConfig):
 
 
 class ActionRegression:
-    """The network of one group with its optimiser and observation normaliser; all agents of the group share it.
+    """The network of one group with its optimizer and observation normalizer; all agents of the group share it.
 
     Args:
         group: declaration of the group.
@@ -57,7 +57,7 @@ class ActionRegression:
         device: where tensors are.
 
     Attributes:
-        norm: observation normaliser; the caller records samples in it and commits them.
+        norm: observation normalizer; the caller records samples in it and commits them.
         reduction: the processes that learn together.
 
     Raises:
@@ -87,7 +87,7 @@ class ActionRegression:
         return self._network.forward_agents(self.norm.normalize(obs)).clamp(-1.0, 1.0)
 
     def learn(self, obs: Tensor, expert_actions: Tensor, progress: float, weights: Tensor | None = None) -> Tensor:
-        """One optimiser step.
+        """One optimizer step.
 
         Args:
             obs: [R, O].
@@ -116,7 +116,7 @@ class ActionRegression:
         return out.eval()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, optimiser and normaliser."""
+        """Weights, optimizer and normalizer."""
         state = {"parameters": self._parameters}
         return state | prefixed("adam", self._adam.state_dict()) | prefixed("norm", self.norm.state_dict())
 

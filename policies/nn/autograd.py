@@ -15,7 +15,7 @@ class AutogradNetwork(Network):
     """G copies of a module over views into flat vectors.
 
     The module maps [R, in] to [R, out], row by row. It must be a function of its weights alone: no dropout, and no buffers
-    such as the running statistics of batch normalisation.
+    such as the running statistics of batch normalization.
 
     Args:
         make: gives a new module with the initial weights of torch's global generator.

@@ -1,4 +1,4 @@
-"""Batch normalisation of several networks at once, in which only the rows that count give the statistics."""
+"""Batch normalization of several networks at once, in which only the rows that count give the statistics."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BatchNorm(nn.Module):
         self.register_buffer("variance", torch.ones(networks, 1, width))
 
     def forward(self, x: Tensor, counted: Tensor | None = None) -> Tensor:
-        """Normalised x [G, R, W].
+        """Normalized x [G, R, W].
 
         Args:
             x: finite everywhere, also in rows that do not count.

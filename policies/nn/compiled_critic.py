@@ -1,5 +1,5 @@
 """Passes of critics inside compiled kernels: those of compiled_mlp.py, with what an Ensemble may have between a hidden
-layer's product and its activation, dropout and layer normalisation, in this order.
+layer's product and its activation, dropout and layer normalization, in this order.
 
 Each is a function of its own that works on one layer, and is passed over where a network has none. Which units a pass
 drops is found from its seed alone (dropout.py), in `critic_backward` again.
@@ -39,7 +39,7 @@ _SPAN = float(SPAN)
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _mix(x):  # type: ignore[no-untyped-def]
-    """See dropout.py; the casts keep 32 bits, so that loops over it are vectorised."""
+    """See dropout.py; the casts keep 32 bits, so that loops over it are vectorized."""
     x = np.uint32(np.uint32(x ^ (x >> _HALF_BITS)) * _MULTIPLIER)
     x = np.uint32(np.uint32(x ^ (x >> _HALF_BITS)) * _MULTIPLIER)
     return np.uint32(x ^ (x >> _HALF_BITS))
@@ -69,7 +69,7 @@ def drop(x, rows, stride, width, share, seed, layer, first):  # type: ignore[no-
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def normalize(layer, memory, rows):  # type: ignore[no-untyped-def]
-    """Layer normalisation of a layer's outputs in place; `normalize_backward` needs what it leaves."""
+    """Layer normalization of a layer's outputs in place; `normalize_backward` needs what it leaves."""
     width, stride = layer[OUT], layer[OUT_PAD]
     gain = memory[layer[PACKED_GAIN] : layer[PACKED_GAIN] + width]
     shift = memory[layer[PACKED_SHIFT] : layer[PACKED_SHIFT] + width]

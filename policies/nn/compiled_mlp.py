@@ -16,7 +16,7 @@ from rookery.policies.nn.elementwise import activate, activate_backward
 from rookery.policies.nn.gemm import ADD, BIAS, COLUMN_PAD, ROW_PAD, ZERO, multiply
 
 # Columns of a network's table. Of the parameters: widths and offsets of weights [in, out] and biases [out], and of gains and
-# shifts [out] of a layer normalisation, -1 without (compiled_critic.py).
+# shifts [out] of a layer normalization, -1 without (compiled_critic.py).
 IN, OUT, WEIGHT, BIAS_AT, GAIN, SHIFT = range(6)
 # Of the arena: padded widths; packed weights [in, OUT_PAD], their transposes [out, IN_PAD] and biases; their gradients; the
 # layer's input [rows, IN_PAD], output [rows, OUT_PAD], and derivatives of the loss by both. Of a normalised layer besides:
@@ -74,7 +74,7 @@ def layer_table(
         rows: most rows of a batch.
         arena: gets the network's memory.
         like: table of a network of the same input width whose input memory this one uses as well; None for its own.
-        norms: offsets of each hidden layer's gains and shifts in the flat parameters; None without layer normalisation.
+        norms: offsets of each hidden layer's gains and shifts in the flat parameters; None without layer normalization.
     """
     table = np.zeros((len(sizes) - 1, COLUMNS), np.int64)
     rows = padded(rows, ROW_PAD)

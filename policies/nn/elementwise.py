@@ -1,4 +1,4 @@
-"""Elementwise functions of compiled networks, in float32 and free of calls, so that LLVM vectorises the loops over them."""
+"""Elementwise functions of compiled networks, in float32 and free of calls, so that LLVM vectorizes the loops over them."""
 
 from __future__ import annotations
 

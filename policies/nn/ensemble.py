@@ -26,8 +26,8 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "elu": nn.ELU, "relu
 class Ensemble(nn.Module):
     """G networks: inputs [R, in] to outputs [G, R, out].
 
-    A hidden layer of a perceptron is linear, dropout, layer or batch normalisation, activation, in this order (Hiraoka et al.
-    2021, arXiv 2110.02034, figure 1). With batch normalisation (XQC, Palenicek et al. 2025, arXiv 2509.25174) the
+    A hidden layer of a perceptron is linear, dropout, layer or batch normalization, activation, in this order (Hiraoka et al.
+    2021, arXiv 2110.02034, figure 1). With batch normalization (XQC, Palenicek et al. 2025, arXiv 2509.25174) the
     inputs are normalised too, and hidden layers have no bias, which it would take away again.
 
     A `hypersphere` (SimbaV2, Lee et al. 2025, arXiv 2502.15280) has residual blocks in place of hidden layers, and
@@ -47,7 +47,7 @@ class Ensemble(nn.Module):
         batch_norm: whether inputs and hidden layers are normalised by statistics of a batch, see `BatchNorm`.
         unit_weights: whether `project` brings the weights of every unit to length 1, as is done at first; those of a
             hypersphere always are.
-        hypersphere: whether it is one, without the other normalisations.
+        hypersphere: whether it is one, without the other normalizations.
 
     Attributes:
         weights, biases: of each layer, [G, in, out] and [G, 1, out]; only the last has biases with `batch_norm` and in a
@@ -128,7 +128,7 @@ class Ensemble(nn.Module):
         Args:
             x: inputs.
             generator: draws the number that says which units are dropped, see dropout.py; None drops none.
-            counted: [R] bool, the rows whose statistics normalise a batch, see `BatchNorm`; None takes running ones.
+            counted: [R] bool, the rows whose statistics normalize a batch, see `BatchNorm`; None takes running ones.
         """
         x = x.expand(self.weights[0].shape[0], *x.shape)
         if self.hypersphere:

@@ -12,7 +12,7 @@ from torch import Tensor
 class Network(abc.ABC):
     """G networks of one shape, one for each independent set of weights, all multiplied in one call.
 
-    Weights and gradients are views into flat vectors of the learner, so that one optimiser steps several networks at once,
+    Weights and gradients are views into flat vectors of the learner, so that one optimizer steps several networks at once,
     and several threads can have a network each over the same weights with gradients of their own.
 
     Attributes:

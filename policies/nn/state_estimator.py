@@ -5,7 +5,7 @@
                                         +--> its newest frames ------------------------+
 
 The estimator regresses the targets that the environment declares (`Group.targets`: a velocity, the next points of a
-trajectory), on the minibatches that the policy learns from but with an optimiser of its own. The policy's loss does not reach
+trajectory), on the minibatches that the policy learns from but with an optimizer of its own. The policy's loss does not reach
 the estimator. Where the environment reveals the future (`Env.reveal_future_mask`), the true values of the group's `future`
 targets take the place of the predictions.
 
@@ -84,7 +84,7 @@ class EstimatorWorker:
 
 
 class StateEstimator:
-    """One group's state estimator with its optimiser.
+    """One group's state estimator with its optimizer.
 
     Args:
         spec: the group's declaration, with targets.
@@ -154,13 +154,13 @@ class StateEstimator:
         return torch.where(reveal_future_mask[:, None, None] & self._future, privileged_targets, prediction)
 
     def step(self) -> None:
-        """One step of the optimiser on the gradients of all workers."""
+        """One step of the optimizer on the gradients of all workers."""
         for worker in self.workers[1:]:
             self.workers[0].gradients += worker.gradients
         self.adam.step(self._learning_rate)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, optimiser and statistics (not copied)."""
+        """Weights, optimizer and statistics (not copied)."""
         return {
             "parameters": self.parameters,
             **prefixed("adam", self.adam.state_dict()),

@@ -1,1 +1,1 @@
-"""Rollouts, replay, returns and normalisers."""
+"""Rollouts, replay, returns and normalizers."""

@@ -54,7 +54,7 @@ class ObservationNorm:
         self._pending = torch.zeros(2 * size + 1, dtype=torch.float64, device=device)
 
     def normalize(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Normalised copy of x [..., O], in `out` if given."""
+        """Normalized copy of x [..., O], in `out` if given."""
         out = torch.sub(x, self.mean, out=out)
         return out.div_(self.std).clamp_(-self.clip, self.clip)
 

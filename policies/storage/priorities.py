@@ -117,7 +117,7 @@ class Priorities:
         self.count.copy_((self.leaves > 0.0).sum())
 
     def _replace(self, first: int, p: Tensor) -> None:
-        """Write the p of neighbouring places."""
+        """Write the p of neighboring places."""
         place = slice(first, first + len(p))
         self.count += (p > 0.0).sum() - (self.leaves[place] > 0.0).sum()
         self.leaves[place] = p

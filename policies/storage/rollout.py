@@ -33,7 +33,7 @@ def gae(
     gamma: float | Tensor,
     lam: float,
 ) -> Tensor:
-    """Generalised advantage estimates (Schulman et al. 2016, arXiv 1506.02438) that never cross the end of an episode.
+    """Generalized advantage estimates (Schulman et al. 2016, arXiv 1506.02438) that never cross the end of an episode.
 
     Args:
         reward: [T, ...].

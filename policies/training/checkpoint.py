@@ -1,7 +1,7 @@
 """Checkpoints that survive a kill at any moment: written aside, flushed to the disk, and renamed into place in one step.
 
     runs/<task>/<time>/checkpoints/000001048576/
-        algorithm.safetensors   the algorithm's exact state: weights, optimiser, normalisers, buffers, generators
+        algorithm.safetensors   the algorithm's exact state: weights, optimizer, normalizers, buffers, generators
         env.safetensors         the environment's exact state and its current observations
         state.json              algorithm's name and config, counters, settings, contract, log figures, and the SHA-256 of
                                 every file and of itself

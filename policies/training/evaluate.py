@@ -101,7 +101,7 @@ def evaluate(
     """Run exactly `episodes` episodes and average over them.
 
     Every world contributes its first episodes, the same number of them (the first worlds one more where that does not
-    divide): counting whichever end first would favour short ones. The same seed gives the same result.
+    divide): counting whichever end first would favor short ones. The same seed gives the same result.
 
     In a ConcatEnv the first worlds of all tasks come first, and every mean is one over tasks of the mean of each task's
     episodes: so Meta-World's success on MT10 is counted, and a task with some worlds more weighs no more.

@@ -54,7 +54,7 @@ class EpisodeStatistics:
         columns |= {f"task/{k}": v for k, v in episode.get("task_success", {}).items()}
         self._finished.append(columns)
 
-    def summarise(self, steps: int) -> dict[str, float]:
+    def summarize(self, steps: int) -> dict[str, float]:
         """Means over the episodes finished since the last call, as named log figures; empty if there were none. Of a
         ConcatEnv's episodes those count that have the figure, and "task/<name>" is the success of each task."""
         if not self._finished:

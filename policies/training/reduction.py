@@ -4,7 +4,7 @@ Each of S processes has worlds (or data) of its own and the same weights. What l
 the processes too, before it is used:
 
     counts of samples, that a loss is a mean over             PPO.learn, OffPolicyLearner.weights_of, ActionRegression.learn
-    gradients, before the step of the optimiser               nn.adam.Adam.step, off_policy_networks.descend_with
+    gradients, before the step of the optimizer               nn.adam.Adam.step, off_policy_networks.descend_with
     sums for the statistics of observations and returns       storage.normalizers
     means and deviations of advantages                        storage.rollout.moments
     the divergence that an adaptive learning rate goes by     PPO.learn

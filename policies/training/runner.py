@@ -267,7 +267,7 @@ class Runner:
             "samples_per_s": samples / (end - start),
             "collect_s": middle - start,
             "learn_s": end - middle,
-            **self.episodes.summarise(self.steps),
+            **self.episodes.summarize(self.steps),
             **({} if self.randomization_share is None else {"randomization_share": self.randomization_share}),
             **figures,
         }

@@ -5,7 +5,7 @@ did not have, a state estimator's predictions among them, begin with weights of 
 convolutions of pictures are taken over where the policy has the very same stages and terms. The critic and the exploration
 begin afresh: with `critic_warmup` the critic alone learns at first.
 
-The normaliser's statistics are fixed at those of the stored policy. Were they to go on, exploration would change them, and the
+The normalizer's statistics are fixed at those of the stored policy. Were they to go on, exploration would change them, and the
 policy with them although its weights stay: a component that hardly moved under the stored policy has a small standard
 deviation, which noise in the actions multiplies. A policy that opened the drawer of table-drawer-open in every episode opened
 it in none after ten updates of the critic's warm-up.
@@ -175,18 +175,18 @@ def _check_encoders(config: PPOConfig, learner: GroupLearner, policy: Policy, st
     scales = [[t.scale for t in g.observation if t.shape] for g in (stored, learner.spec)]
     if not config.normalize_observations and not (plain and scales[0] == scales[1]):
         raise RookeryError(
-            "the policy to start from normalises its pictures, and this one does not: give normalize_observations=true."
+            "the policy to start from normalizes its pictures, and this one does not: give normalize_observations=true."
         )
 
 
 def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
-    """Copy the weights, the first layer's columns term by term, and fix the normaliser. Frames older than those of the
+    """Copy the weights, the first layer's columns term by term, and fix the normalizer. Frames older than those of the
     stored policy begin with weights of zero."""
     first, *rest = layers_of(policy)
     shape = _shape(policy)
     old_mean, old_std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
     normalizes = config.normalize_observations
-    # Without a normaliser of its own, the learner has the stored one folded into the first layer.
+    # Without a normalizer of its own, the learner has the stored one folded into the first layer.
     hidden = policy.observation_size - shape.actor_inputs  # components of frames that the network does not see
     weight, features = _unpacked(shape, first.weight)
     weight = weight if normalizes else weight / old_std[hidden:]

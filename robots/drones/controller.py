@@ -35,7 +35,7 @@ class CascadeController(Buffers):
         self.memory[ids] = 0.0
 
     def act(self, position: Tensor, velocity: Tensor | None = None, yaw: Tensor | None = None) -> Tensor:
-        """Normalised actions [N, A, 4].
+        """Normalized actions [N, A, 4].
 
         Args:
             position: [N, A, 3] m, world, target.

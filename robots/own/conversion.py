@@ -31,12 +31,12 @@ def stl_of(file: Path, data: bytes) -> bytes:
     try:
         root = ET.fromstring(data)
         unit = root.find("{*}asset/{*}unit")
-        metre = 1.0 if unit is None else float(unit.get("meter", 1.0))
+        meter = 1.0 if unit is None else float(unit.get("meter", 1.0))
         scene = trimesh.load_scene(io.BytesIO(data), file_type="dae")
         mesh = scene.to_mesh()
-        if not (0.0 < metre < math.inf and len(mesh.faces) and np.isfinite(mesh.vertices).all()):
+        if not (0.0 < meter < math.inf and len(mesh.faces) and np.isfinite(mesh.vertices).all()):
             raise ValueError("no triangles, or no sizes")
-        mesh.apply_scale(metre)
+        mesh.apply_scale(meter)
         return bytes(mesh.export(file_type="stl"))
     except Exception as e:  # the readers raise whatever broke them
         raise RookeryError(f"the mesh {file} cannot be read ({' '.join(str(e).split())}): export it again.") from e

@@ -1,7 +1,7 @@
 """`rookery bench env`: steps per second of an environment, and of its engine with no task around it.
 
 Both are measured in one process, in short slices that take turns, so that whatever else the machine does falls on both;
-the figures are medians over slices, and the efficiency is the median of the ratios of neighbouring slices.
+the figures are medians over slices, and the efficiency is the median of the ratios of neighboring slices.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
     end = time.perf_counter() + seconds
     while not rates or time.perf_counter() < end:
         pair = {}
-        # Who goes first alternates too: a machine that slows down must not favour one of the two.
+        # Who goes first alternates too: a machine that slows down must not favor one of the two.
         for which in ("env", "raw") if len(rates) % 2 == 0 else ("raw", "env"):
             pair[which] = _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner, raw, k, slice_s)
         rates.append((pair["env"], pair["raw"]))

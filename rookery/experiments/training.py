@@ -236,7 +236,7 @@ def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
     """Put into a contract what the curriculum of randomization draws now, which is all that the policy can have learned."""
     now = build_contract(env, config=full_config(settings.task, settings.task_config)).to_json()
     contract |= {name: now[name] for name in ("latency", "measurement_errors")}
-    contract["provenance"]["randomisation_share"] = env.deployment().randomization_share
+    contract["provenance"]["randomization_share"] = env.deployment().randomization_share
 
 
 def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:

@@ -1,6 +1,6 @@
 """Impacts of balls on engines with soft contacts: exact restitution at any speed and at any moment of a physics step.
 
-A soft contact needs tens of steps for the restitution that it is given, in which a fast ball sinks in by centimetres. After
+A soft contact needs tens of steps for the restitution that it is given, in which a fast ball sinks in by centimeters. After
 every physics step the paths of balls are therefore swept through it by the functions of the `rotor` engine (see
 rookery.sim.engines.rotor.balls), and each impact changes velocities at its own time, by an impulse with restitution and
 Coulomb friction. The engine's own contacts of balls are switched off. Accelerometers do not feel these impacts.

@@ -1,4 +1,4 @@
-"""Vectorised environments: VecEnv, ConcatEnv and what they share."""
+"""Vectorized environments: VecEnv, ConcatEnv and what they share."""
 
 from __future__ import annotations
 

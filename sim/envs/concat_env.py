@@ -1,4 +1,4 @@
-"""One vectorised environment whose worlds hold different tasks: what MT10 and its like are made of.
+"""One vectorized environment whose worlds hold different tasks: what MT10 and its like are made of.
 
 Each part is a VecEnv of its own, with its task, scene, randomisation, curriculum and episode clocks; its worlds stand side
 by side with the others'. With the parts reach (3 worlds) and push (2 worlds):

@@ -77,7 +77,7 @@ def clear(sums, ids):
 
 
 @kernel
-def summarise(at, terms, ids, by_term, by_objective):
+def summarize(at, terms, ids, by_term, by_objective):
     """Means over agents of the sums in the worlds `ids` [m]: by_term [terms, m], by_objective [M, m]."""
     agents, objectives = at[L.AGENTS], at[L.OBJECTIVES]
     members = floats(at[L.MEMBERS], terms * objectives)

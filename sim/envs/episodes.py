@@ -53,11 +53,11 @@ class _GroupRewards:
         kernels.add(self.at, self.table.rows, out.data_ptr())
         return out
 
-    def summarise(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def summarize(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Means over agents [terms, m] by term and [M, m] by objective."""
         by_term = np.empty((len(self.labels), len(ids)), np.float32)
         by_objective = np.empty((len(self.totals), len(ids)), np.float32)
-        kernels.summarise(self.at, len(by_term), ids, by_term, by_objective)
+        kernels.summarize(self.at, len(by_term), ids, by_term, by_objective)
         return by_term, by_objective
 
 
@@ -114,14 +114,14 @@ class EpisodeLog(Buffers):
             {"group/objective": [m]} of a vector reward; "reward_terms" {"group/term": [m]}, weighted sums; "metrics"
             {name: [m]}, of the task, but that an episode whose physics diverged is no success. The tables are read-only.
         """
-        by_term, by_objective = self._summarise(ids)
+        by_term, by_objective = self._summarize(ids)
         return {"ids": torch.from_numpy(ids), "length": torch.from_numpy(length), "cause": torch.from_numpy(cause),
                 "return": by_objective, "reward_terms": by_term, "metrics": self._measure(ids, cause)}  # fmt: skip
 
-    def _summarise(self, ids: NDArray[np.int64]) -> tuple[Columns, Columns]:
+    def _summarize(self, ids: NDArray[np.int64]) -> tuple[Columns, Columns]:
         """Reward terms and returns of all groups."""
         groups = list(self._rewards.values())
-        parts = [g.summarise(ids) for g in groups]
+        parts = [g.summarize(ids) for g in groups]
         if len(parts) == 1:
             return Columns(groups[0].labels, parts[0][0]), Columns(groups[0].totals, parts[0][1])
         terms, objectives = (np.concatenate(p) for p in zip(*parts, strict=True))

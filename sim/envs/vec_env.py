@@ -1,4 +1,4 @@
-"""The vectorised environment: N worlds of a task, always batched, always by agent group.
+"""The vectorized environment: N worlds of a task, always batched, always by agent group.
 
 A step is: check and delay the actions, let the task turn them into controls, K physics steps in the engine, rewards, ends of
 episodes, observations. Where an episode ended, a new one begins in the same step; see Env.

@@ -67,7 +67,7 @@ def wrap(a):
 
 @scalar
 def speed_for_thrust(thrust, c0, c1, c2):
-    """Normalised rotor speed for a thrust in N: the thrust curve solved for u, within [0, 1]."""
+    """Normalized rotor speed for a thrust in N: the thrust curve solved for u, within [0, 1]."""
     root = math.sqrt(max(c1 * c1 + 4.0 * c2 * (thrust - c0), 0.0))
     return clip((root - c1) / (2.0 * c2), 0.0, 1.0)
 

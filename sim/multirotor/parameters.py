@@ -115,14 +115,14 @@ class DroneParameters:
         return 4 * self.max_thrust / (self.mass * GRAVITY)
 
     def speed_for_thrust(self, thrust: float) -> float:
-        """Normalised speed u at which one rotor gives `thrust` N."""
+        """Normalized speed u at which one rotor gives `thrust` N."""
         t0, t1, t2 = self.thrust_curve
         root = math.sqrt(max(t1 * t1 + 4 * t2 * (thrust - t0), 0.0))
         return min(max((root - t1) / (2 * t2), 0.0), 1.0)
 
     @property
     def hover_speed(self) -> float:
-        """Normalised rotor speed in hover."""
+        """Normalized rotor speed in hover."""
         return self.speed_for_thrust(self.mass * GRAVITY / 4)
 
     @property

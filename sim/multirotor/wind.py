@@ -6,7 +6,7 @@ is carried past by the mean wind, so the wind's speed stands for the airspeed of
     along the wind    sigma sqrt(2T) / (1 + T s)                                   autocorrelation exp(-t/T)
     across, vertical  sigma sqrt(T) (1 + sqrt(3) T s) / (1 + T s)^2                autocorrelation (1 - t/2T) exp(-t/T)
 
-discretised exactly for white noise: variance and autocorrelation are those of the standard at any step. A step is a call of
+discretized exactly for white noise: variance and autocorrelation are those of the standard at any step. A step is a call of
 `World.step`, in which the air keeps its velocity: T is 0.2 s or more, 20 control steps of 10 ms. Who wants another sigma or T
 (Effects.gust_speed, gust_time) gives those of the horizontal turbulence; the vertical ones keep the standard's ratios to them.
 In calm air "along" is the world's x axis.

@@ -1,4 +1,4 @@
-"""Randomisation of what cameras see: colours, patterns, light, and where the cameras sit and how wide they look.
+"""Randomization of what cameras see: colors, patterns, light, and where the cameras sit and how wide they look.
 
 Every switch is a `Parameter` like the physical ones, so that a task only adds them to its own and a TOML file or ``--set``
 names them::
@@ -7,7 +7,7 @@ names them::
     low = 0.0
     high = 1.0
 
-Its value, one a world, says how far a world departs from the scene; in which direction (which colour, which way the light
+Its value, one a world, says how far a world departs from the scene; in which direction (which color, which way the light
 turns) is drawn from the same world's stream at the same moment. Pictures differ between worlds and episodes, and the same seed
 gives the same ones.
 """
@@ -48,12 +48,12 @@ from rookery.sim.sensors.shading import (
 )
 
 SPREAD: dict[str, Range] = {
-    # Our choice: colours, patterns and lights that a policy must not rely on differ without limit, the camera by what a
+    # Our choice: colors, patterns and lights that a policy must not rely on differ without limit, the camera by what a
     # careful mounting and calibration leave.
-    "visual_colour": Range(0.0, 1.0),
+    "visual_color": Range(0.0, 1.0),
     "visual_texture": Range(0.0, 1.0),
     "visual_light_direction": Range(0.0, 1.0),
-    "visual_light_colour": Range(0.0, 0.3),
+    "visual_light_color": Range(0.0, 0.3),
     "visual_brightness": Range(0.5, 1.5),
     "visual_ambient": Range(0.2, 0.8),
     "visual_sky": Range(0.0, 1.0),
@@ -76,7 +76,7 @@ class VisualRandomization(Buffers):
 
     Args:
         cameras: of one world. What they share looks the same to all of them: geoms, light, and a camera that several have
-            by its name (one for depth, one for colour).
+            by its name (one for depth, one for color).
         rng: the worlds' random streams.
 
     Raises:
@@ -113,16 +113,16 @@ class VisualRandomization(Buffers):
         share = (0.0, 0.0, 1.0)
         factor = (1.0, 0.0, 4.0)
         rows: list[tuple[str, str, str, tuple[float, float, float], Callable[[Tensor, Tensor], None]]] = [
-            ("colour", "share of each geom's colour that is a colour of chance", "1", share, self._colour),
+            ("color", "share of each geom's color that is a color of chance", "1", share, self._color),
             ("texture", "contrast of a chequer, stripes or noise on each geom", "1", share, self._texture),
             (
                 "light_direction", "angle by which the sun stands elsewhere", "rad", (0.0, 0.0, 0.5 * math.pi),
                 self._light_direction,
             ),
-            ("light_colour", "how much of a colour the light may lack", "1", share, self._light_colour),
+            ("light_color", "how much of a color the light may lack", "1", share, self._light_color),
             ("brightness", "factor on the brightness of everything", "1", factor, self._brightness),
             ("ambient", "share of the light that comes from everywhere", "1", (0.5, 0.0, 1.0), self._ambient),
-            ("sky", "share of the background that is of colours of chance", "1", share, self._sky),
+            ("sky", "share of the background that is of colors of chance", "1", share, self._sky),
             ("camera_shift", "distance of each camera from its place", "m", (0.0, 0.0, 1.0), self._camera_shift),
             ("camera_tilt", "angle of each camera from its attitude", "rad", (0.0, 0.0, 0.5 * math.pi), self._camera_tilt),
             ("fov", "factor on the cameras' angles of view", "1", (1.0, 0.5, 1.5), self._fov),
@@ -133,7 +133,7 @@ class VisualRandomization(Buffers):
             out[f"visual_{name}"] = Parameter(summary, unit, *limits, write, (), (r.low, r.high))
         return out
 
-    def _colour(self, ids: Tensor, values: Tensor) -> None:
+    def _color(self, ids: Tensor, values: Tensor) -> None:
         new = self.rng(ids).uniform(shape=(len(self._sizes), 3)).cpu()
         share = values.cpu()[:, None, None]
         for c, nominal in zip(self.cameras, self._nominal, strict=True):
@@ -171,7 +171,7 @@ class VisualRandomization(Buffers):
         turn = _turn(torch.nn.functional.normalize(axis, dim=-1), values.cpu())
         self._light(ids, slice(SUN, SUN + 3), (turn @ sun[..., None]).squeeze(-1))
 
-    def _light_colour(self, ids: Tensor, values: Tensor) -> None:
+    def _light_color(self, ids: Tensor, values: Tensor) -> None:
         missing = self.rng(ids).uniform(shape=(3,)).cpu()
         self._light(ids, slice(TINT, TINT + 3), 1.0 - values.cpu()[:, None] * missing)
 
@@ -182,9 +182,9 @@ class VisualRandomization(Buffers):
         self._light(ids, slice(AMBIENT, AMBIENT + 1), values.cpu()[:, None])
 
     def _sky(self, ids: Tensor, values: Tensor) -> None:
-        colours = self.rng(ids).uniform(shape=(LIGHT - ZENITH,)).cpu()
+        colors = self.rng(ids).uniform(shape=(LIGHT - ZENITH,)).cpu()
         nominal = self._nominal[0]["light"][ZENITH : HORIZON + 3]
-        self._light(ids, slice(ZENITH, HORIZON + 3), torch.lerp(nominal, colours, values.cpu()[:, None]))
+        self._light(ids, slice(ZENITH, HORIZON + 3), torch.lerp(nominal, colors, values.cpu()[:, None]))
 
     def _camera_shift(self, ids: Tensor, values: Tensor) -> None:
         shift = values.cpu()[:, None, None] * self.rng(ids).unit_vectors((len(self._lenses),)).cpu()

@@ -1,4 +1,4 @@
-"""Geoms of a visual model as colours and triangle meshes, for what draws without MuJoCo's own renderer."""
+"""Geoms of a visual model as colors and triangle meshes, for what draws without MuJoCo's own renderer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ SHOWN = 2
 """The last of the geom groups that MuJoCo draws by default."""
 
 
-def geom_colour(model: mujoco.MjModel, geom: int) -> Floats:
-    """[4]: the geom's own colour if it was given one, else its material's, as MuJoCo does it."""
+def geom_color(model: mujoco.MjModel, geom: int) -> Floats:
+    """[4]: the geom's own color if it was given one, else its material's, as MuJoCo does it."""
     own: Floats = model.geom_rgba[geom].astype(float)
     material = int(model.geom_matid[geom])
     if material >= 0 and np.allclose(own, [0.5, 0.5, 0.5, 1.0]):

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Texture = NDArray[np.uint8]
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 _SIZE = 1024  # pixels of a texture's edge
 _GROUND_TILES = 4  # along an edge of the ground's texture
-_CONCRETE: Colour = (0.63, 0.63, 0.61)
-_WOOD: Colour = (0.68, 0.53, 0.37)
-_COURT: Colour = (0.72, 0.42, 0.25)
+_CONCRETE: Color = (0.63, 0.63, 0.61)
+_WOOD: Color = (0.68, 0.53, 0.37)
+_COURT: Color = (0.72, 0.42, 0.25)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _wear(spec: mujoco.MjSpec, material: mujoco.MjsMaterial, surface: Surface) -
     textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = name
     material.textures = textures
     if surface.edge_m is not None:
-        material.rgba = [1.0, 1.0, 1.0, 1.0]  # the texture has the colour
+        material.rgba = [1.0, 1.0, 1.0, 1.0]  # the texture has the color
         material.texuniform = True
         material.texrepeat = [1.0 / surface.edge_m, 1.0 / surface.edge_m]
     else:  # the plain ground's texture has two tiles along its edge
@@ -82,9 +82,9 @@ def _octaves(seed: int, first: int, count: int) -> NDArray[np.float64]:
     return out
 
 
-def _tint(colour: Colour, light: NDArray[np.float64]) -> Texture:
-    """The colour, made lighter or darker by [H, W] factors."""
-    return np.clip(255.0 * np.asarray(colour) * light[..., None], 0, 255).astype(np.uint8)
+def _tint(color: Color, light: NDArray[np.float64]) -> Texture:
+    """The color, made lighter or darker by [H, W] factors."""
+    return np.clip(255.0 * np.asarray(color) * light[..., None], 0, 255).astype(np.uint8)
 
 
 @functools.cache
@@ -101,7 +101,7 @@ def concrete() -> Texture:
     return _tint(_CONCRETE, light)
 
 
-def _planks(colour: Colour, rows: int, contrast: float) -> Texture:
+def _planks(color: Color, rows: int, contrast: float) -> Texture:
     """Boards along x, a power of two of them, each with its own shade, grain and end."""
     height = _SIZE // rows
     row = np.arange(_SIZE) // height
@@ -114,7 +114,7 @@ def _planks(colour: Colour, rows: int, contrast: float) -> Texture:
     light[np.arange(_SIZE) % height < 2] *= 0.72
     for r in range(rows):
         light[r * height : (r + 1) * height, shifts[r] : shifts[r] + 2] *= 0.72
-    return _tint(colour, light)
+    return _tint(color, light)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from rookery.sim.env import Env
-from rookery.sim.gauge import labelled
+from rookery.sim.gauge import labeled
 
 Picture = NDArray[np.uint8]
 _INK = (255, 255, 255, 255)
@@ -59,7 +59,7 @@ class Overlay:
         if gauges:
             out += [Line(str(gauge), gauge.met) for gauge in gauges]
         elif figure is not None:
-            label, unit = labelled(figure, self.definitions.get(figure, ""))
+            label, unit = labeled(figure, self.definitions.get(figure, ""))
             out.append(Line(f"{label} {float(metrics[figure][self.world]):.3f} {unit}".rstrip()))
         return [*out, Line(f"episode {self.episodes}: {self.last}", self.last == "success")] if self.last else out
 

@@ -168,7 +168,7 @@ class _Trails:
         self.radius = radius
         self.now = 0.0
         self.paths: dict[Any, deque[tuple[float, Vector]]] = {}
-        self.colours: dict[Any, Sequence[float]] = {}
+        self.colors: dict[Any, Sequence[float]] = {}
 
     def begin(self, now: float) -> None:
         if now < self.now:
@@ -182,7 +182,7 @@ class _Trails:
         path.append((self.now, np.array(pos)))
         while self.now - path[0][0] > self.seconds:
             path.popleft()
-        self.colours[key] = rgba
+        self.colors[key] = rgba
 
     def clear(self) -> None:
         self.paths.clear()
@@ -191,7 +191,7 @@ class _Trails:
         """The trails as capsules with radii of at least `thinnest` m, so that they can be seen from afar."""
         out = []
         for key, path in self.paths.items():
-            r, g, b, a = self.colours[key]
+            r, g, b, a = self.colors[key]
             points = list(path)
             for (t, start), (_, end) in zip(points, points[1:], strict=False):
                 if np.linalg.norm(end - start) > 1e-6:

@@ -15,7 +15,7 @@ import trimesh
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.rendering.geoms import CAPSULE, ELLIPSOID, PLANE, SHOWN, SPHERE, geom_colour, geom_mesh
+from rookery.sim.rendering.geoms import CAPSULE, ELLIPSOID, PLANE, SHOWN, SPHERE, geom_color, geom_mesh
 from rookery.sim.rendering.solids import blend_solid
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class SoftwarePainter:
         near = 0.05 * reach
         far = max(60.0, 20.0 * reach)
         lens = _Lens(view, self._width, self._height)
-        colour, depth, drawn = self._take(view, near, far)
+        color, depth, drawn = self._take(view, near, far)
         depth = np.where(drawn, depth, np.inf)
-        picture = np.where(drawn[..., None], colour, _sky(lens, self._height)[:, None])
+        picture = np.where(drawn[..., None], color, _sky(lens, self._height)[:, None])
         if self._floor is not None:
             depth = self._lay_floor(picture, depth, lens, data)
         for shape in sorted(shapes, key=lambda s: -float(np.linalg.norm(s.start - view.eye))):
@@ -77,7 +77,7 @@ class SoftwarePainter:
         return picture.clip(0, 255).astype(np.uint8)
 
     def _take(self, view: View, near: float, far: float) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Colours [H, W, 3], distances along the view axis [H, W] m, and where anything was drawn [H, W]."""
+        """Colors [H, W, 3], distances along the view axis [H, W] m, and where anything was drawn [H, W]."""
         p = self._bullet
         look = p.computeViewMatrix(view.eye.tolist(), view.target.tolist(), view.up.tolist())
         frustum = p.computeProjectionMatrixFOV(view.fovy, self._width / self._height, near, far)
@@ -96,13 +96,13 @@ class SoftwarePainter:
         )
         shape = (self._height, self._width)
         depth = near * far / (far - (far - near) * np.reshape(z, shape).astype(float))
-        colour = np.reshape(rgba, (*shape, 4))[..., :3].astype(float)
-        return colour, depth, np.reshape(seen, shape) >= 0
+        color = np.reshape(rgba, (*shape, 4))[..., :3].astype(float)
+        return color, depth, np.reshape(seen, shape) >= 0
 
     def _add_geom(self, geom: int) -> None:
         """Make the visual body of a geom that MuJoCo would draw by default and that is not see-through."""
         model = self._model
-        rgba = geom_colour(model, geom)
+        rgba = geom_color(model, geom)
         if model.geom_group[geom] > SHOWN or rgba[3] < 0.5:
             return
         kind = int(model.geom_type[geom])
@@ -145,12 +145,12 @@ class SoftwarePainter:
         # Tiles smaller than a few pixels melt into their mean, and that into the horizon, or they would flicker.
         sharp = np.clip(lens.focal * _TILE_M * np.abs(rays[seen][:, 2]) / (4.0 * distance[seen]), 0.0, 1.0)[:, None]
         haze = np.exp(-distance[seen] / 60.0)[:, None]
-        colour = _TILES.mean(0) + sharp * (_TILES[odd] - _TILES.mean(0))
-        colour = _SKY_BOTTOM + haze * (colour - _SKY_BOTTOM)
+        color = _TILES.mean(0) + sharp * (_TILES[odd] - _TILES.mean(0))
+        color = _SKY_BOTTOM + haze * (color - _SKY_BOTTOM)
         for spot, radius, strength in self._shadows(data, height):
             away = np.linalg.norm(at - spot, axis=1) / radius
-            colour *= 1.0 - strength * np.clip(1.6 - 1.2 * away, 0.0, 1.0)[:, None]
-        picture[seen] = colour
+            color *= 1.0 - strength * np.clip(1.6 - 1.2 * away, 0.0, 1.0)[:, None]
+        picture[seen] = color
         return np.where(seen, distance, depth)
 
     def _shadows(self, data: mujoco.MjData, floor: float) -> list[tuple[Floats, float, float]]:

@@ -1,4 +1,4 @@
-"""How N worlds look to their cameras: colours, patterns and light, and where each camera sits and how wide it sees.
+"""How N worlds look to their cameras: colors, patterns and light, and where each camera sits and how wide it sees.
 
 All of it is what the scene says until somebody writes it (see `rookery.sim.randomization.visual`).
 """
@@ -18,12 +18,12 @@ class Look(Buffers):
 
     Args:
         num_envs: N.
-        paints: [G, 3] colours, 0 to 1.
-        planes: [G] bool: the geoms that are planes, which get a chequer of half-metre tiles.
+        paints: [G, 3] colors, 0 to 1.
+        planes: [G] bool: the geoms that are planes, which get a chequer of half-meter tiles.
         mounts: positions [C, 3] m and axes [C, 9] of the cameras, in the frames of the bodies that carry them.
 
     Attributes:
-        paint: [N, G, 3] colours.
+        paint: [N, G, 3] colors.
         texture: [N, G, TEXTURE], light: [N, LIGHT]: rows as `rookery.sim.sensors.shading` lays them out.
         pos, mat: [N, C, 3] m and [N, C, 9], as `mounts`.
         zoom: [N, C] factor on the tangent of the angle of view.

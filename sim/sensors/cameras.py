@@ -1,4 +1,4 @@
-"""Cameras on robots, batched: depth, colour or classes of what N worlds' cameras see, on any engine.
+"""Cameras on robots, batched: depth, color or classes of what N worlds' cameras see, on any engine.
 
 The pictures are cast on the CPU from the collision shapes of the scene (see raycast), without OpenGL, which takes tens of
 milliseconds a picture where there is no GPU. Videos are drawn by `rookery.sim.rendering.renderer`.
@@ -32,7 +32,7 @@ CLASSES = ("nothing", "ground", "drone", "ball", "gate", "net", "target", "obsta
 KINDS = {"depth": raycast.DEPTH, "segmentation": raycast.SEGMENTATION, "rgb": raycast.RGB}
 
 PAINT = {"drone": (0.13, 0.15, 0.20), "net": (0.92, 0.92, 0.92), "target": (0.10, 0.80, 0.25)}
-"""Colours of shapes that the scene has half transparent, as it does with colliders that videos do not show."""
+"""Colors of shapes that the scene has half transparent, as it does with colliders that videos do not show."""
 
 WORK = 10_000
 """Pixels that are worth a thread: fewer are done before it has woken up."""
@@ -54,7 +54,7 @@ class Cameras:
     """C cameras in each of N worlds.
 
     Seen are the geoms of the scene as it is simulated, without those that only look: planes (from their front, with a
-    chequer of half-metre tiles in `rgb`), spheres, capsules, cylinders, boxes and ellipsoids; meshes as their convex hulls,
+    chequer of half-meter tiles in `rgb`), spheres, capsules, cylinders, boxes and ellipsoids; meshes as their convex hulls,
     with which they collide. Half transparent geoms are drawn as solid, and those with alpha 0 not at all. A camera does not
     see what is rigidly fixed to the body it is mounted on. What videos mark (targets, trails) is no geom: see `spheres`.
 
@@ -72,7 +72,7 @@ class Cameras:
         fovy: [C] rad, the cameras' vertical angles of view in the scene.
         geoms: ids in `world.model` of the geoms that are seen, [G].
         classes: [G] their classes.
-        look: colours, light and mounting of the cameras in every world, which may be written; then call `redraw`.
+        look: colors, light and mounting of the cameras in every world, which may be written; then call `redraw`.
 
     Raises:
         RookeryError: unknown camera or kind; no camera, pixel or range; a camera that turns by itself, or without
@@ -99,7 +99,7 @@ class Cameras:
         self._pool = ThreadPoolExecutor(max(self.threads - 1, 1), "cameras")
         model = world.model
         ids = _camera_ids(model, self.names)
-        self.geoms = [g for g in range(model.ngeom) if _colour(model, g)[3] > 0.0]
+        self.geoms = [g for g in range(model.ngeom) if _color(model, g)[3] > 0.0]
         self.classes = torch.tensor([CLASSES.index(geom_class(model, g)) for g in self.geoms])
         roots = sorted(
             {int(model.body_weldid[b]) for b in (*model.geom_bodyid[self.geoms], *model.cam_bodyid[ids])} - {0}
@@ -108,7 +108,7 @@ class Cameras:
         frames = CameraFrames(model, roots)
         self._shapes, self._hulls = frames.shapes(self.geoms, self.classes.numpy())
         self._carriers, *mounts = frames.cameras(ids)
-        paints = np.array([_colour(model, g)[:3] for g in self.geoms], np.float32).reshape(-1, 3)
+        paints = np.array([_color(model, g)[:3] for g in self.geoms], np.float32).reshape(-1, 3)
         self.look = Look(world.num_envs, paints, self._shapes[0] == PLANE, (mounts[0], mounts[1]))
         self._mounts = torch.from_numpy(mounts[0]), torch.from_numpy(mounts[1])  # as the scene has them
         self.fovy = np.radians(model.cam_fovy[ids])
@@ -301,7 +301,7 @@ def _rays(fovy: np.ndarray, width: int, height: int) -> tuple[np.ndarray, np.nda
     return u.astype(np.float32), v.astype(np.float32), reciprocal.astype(np.float32)
 
 
-def _colour(model: mujoco.MjModel, geom: int) -> np.ndarray:
+def _color(model: mujoco.MjModel, geom: int) -> np.ndarray:
     """[4] rgba as MuJoCo paints it, with textures evened out; alpha 0 for what is not to be seen."""
     rgba = model.geom_rgba[geom].astype(float)
     material = int(model.geom_matid[geom])

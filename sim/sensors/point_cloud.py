@@ -43,7 +43,7 @@ class PointCloud:
         subsample: "random" takes P of the pixels left, each at most once; "farthest" takes the one nearest the camera, then
             always that which is farthest from all taken (Eldar et al., IEEE Trans. Image Processing 6, 1997), which covers
             surfaces evenly and costs P times the pixels.
-        features: cameras with the same names and size as `depth`, whose pictures colour the points: kind "rgb" adds three
+        features: cameras with the same names and size as `depth`, whose pictures color the points: kind "rgb" adds three
             numbers from 0 to 1, "segmentation" the class.
         nominal: the points lie where the cameras ought to be, not where randomisation has put them: what a robot with its
             calibration computes.
@@ -94,7 +94,7 @@ class PointCloud:
         pixels = len(depth.names) * depth.width * depth.height
         widths = [3 if f.kind == "rgb" else 1 for f in self.features]
         self.size = 3 + sum(widths)
-        self._colours = torch.zeros(n, pixels, sum(widths))
+        self._colors = torch.zeros(n, pixels, sum(widths))
         self._out = torch.zeros(n, points, self.size)
         self._count = torch.zeros(n, dtype=torch.int64)
         self._bits = torch.zeros(n, dtype=torch.int64)
@@ -112,14 +112,14 @@ class PointCloud:
         for f in self.features:
             values = f.read().cpu()
             flat = values.view(n, -1, 3) * (1.0 / 255.0) if f.kind == "rgb" else values.view(n, -1, 1)
-            self._colours[..., at : at + flat.shape[-1]] = flat
+            self._colors[..., at : at + flat.shape[-1]] = flat
             at += flat.shape[-1]
         if self._rng is not None and self._way == SUBSAMPLING["random"]:
             self._bits.copy_(self._rng.bits(None, 1)[:, 0])
         pos, mat = self._poses()
         fixed = (
             self._way, picture, np.float32(cameras.max_range), cameras.intrinsics(self.nominal).cpu().numpy(), pos, mat,
-            self._box, self._colours.numpy(), self._bits.numpy(), self._out.numpy(), self._count.numpy(),
+            self._box, self._colors.numpy(), self._bits.numpy(), self._out.numpy(), self._count.numpy(),
         )  # fmt: skip
         parts = max(1, min(self.threads, n))
         cuts = [n * i // parts for i in range(parts + 1)]
@@ -164,16 +164,16 @@ _kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"
 
 
 @_kernel
-def _clouds(start, stop, way, depths, max_range, intrinsics, pos, mat, box, colours, bits, out, counts):
+def _clouds(start, stop, way, depths, max_range, intrinsics, pos, mat, box, colors, bits, out, counts):
     """Fill the clouds of worlds start ... stop - 1.
 
     Args:
         way: value of SUBSAMPLING.
         depths: [N, C, H, W] m; intrinsics: [N, C, 4]; pos, mat: [N, C, 3], [N, C, 3, 3]; box: [2, 3] m.
-        colours: [N, C H W, F]; bits: [N] int64, of chance.
+        colors: [N, C H W, F]; bits: [N] int64, of chance.
         out: [N, P, 3 + F], counts: [N], written.
     """
-    pixels = colours.shape[1]
+    pixels = colors.shape[1]
     points = out.shape[1]
     places = np.empty((3, pixels), np.float32)
     which = np.empty(pixels, np.int64)
@@ -193,8 +193,8 @@ def _clouds(start, stop, way, depths, max_range, intrinsics, pos, mat, box, colo
             k = chosen[p]
             for axis in range(3):
                 out[w, p, axis] = places[axis, k]
-            for f in range(colours.shape[2]):
-                out[w, p, 3 + f] = colours[w, which[k], f]
+            for f in range(colors.shape[2]):
+                out[w, p, 3 + f] = colors[w, which[k], f]
 
 
 @_kernel

@@ -2,7 +2,7 @@
 
 The shape is described by its view (see shading) and, for a hull, its faces (see raycast). Before a shape is intersected, the
 ray's origin moves to the point nearest to the shape's centre: in float32 the roots of a quadratic seen from 50 m away would be
-off by millimetres.
+off by millimeters.
 """
 
 # mypy: disable-error-code="no-untyped-def"

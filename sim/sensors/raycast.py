@@ -5,7 +5,7 @@ shape's box covers in the picture; along a row of pixels every ray is intersecte
 each other's memory, so ranges of them run on threads side by side and the pictures do not depend on how many.
 
 A ray is t * (u, v, -1) in camera axes (x right, y up, -z ahead), so that t is the depth along the optical axis. Its
-intersections with the shapes are in ray_shapes, colours in shading.
+intersections with the shapes are in ray_shapes, colors in shading.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -45,7 +45,7 @@ _TINY = np.float32(1e-12)
 
 @_kernel
 def render(
-    start, stop, what, state, shapes, hulls, marks, look, cameras, rays, max_range, seen, depths, classes, colours
+    start, stop, what, state, shapes, hulls, marks, look, cameras, rays, max_range, seen, depths, classes, colors
 ):
     """Draw the worlds start ... stop - 1; those where nothing has moved since `seen` keep their pictures.
 
@@ -62,7 +62,7 @@ def render(
         rays: (u [C, W], v [C, H], reciprocal [C, H, W] of u u + v v + 1).
         max_range: m, depth of a ray that hits nothing closer.
         seen: [N, 1 + 7 B + 4 M]: 1 where there is a picture, and its poses and marks; updated.
-        depths: [N, C, H, W] float32 m, classes: int32, colours: [N, C, H, W, 3] uint8.
+        depths: [N, C, H, W] float32 m, classes: int32, colors: [N, C, H, W, 3] uint8.
     """
     kinds, owners, _, _, sizes, halves, labels = shapes
     spheres, mark_labels, mark_paints, only = marks
@@ -119,7 +119,7 @@ def render(
                 label(hit, labels, mark_labels, classes[w, c])
             else:
                 paint = (look[0][w], look[1][w], look[2][w])
-                shade(turn, all_kinds, views, hulls, paint, mark_paints, u, v, near, hit, colours[w, c])
+                shade(turn, all_kinds, views, hulls, paint, mark_paints, u, v, near, hit, colors[w, c])
 
 
 @_kernel

@@ -1,4 +1,4 @@
-"""What a pixel shows, compiled: the class or the colour of the shape that its ray hit first (see raycast)."""
+"""What a pixel shows, compiled: the class or the color of the shape that its ray hit first (see raycast)."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -32,7 +32,7 @@ HALF = 18
 VIEW = 21
 
 # A world's light as a row: direction towards the sun, brightness of everything, share of the light that comes from
-# everywhere, colour, colours of the sky above and at the horizon
+# everywhere, color, colors of the sky above and at the horizon
 SUN = 0
 BRIGHTNESS = 3
 AMBIENT = 4
@@ -43,8 +43,8 @@ LIGHT = 14
 DAYLIGHT = np.array([-0.228, -0.346, 0.910, 1.0, 0.5, 1.0, 1.0, 1.0, 0.32, 0.52, 0.78, 0.88, 0.93, 0.97], np.float32)
 """[LIGHT] with the sun of `assets.scenery.ground`."""
 
-# A shape's pattern as a row: which, m from one repetition to the next, how much of the second colour it mixes in, that
-# colour, and where in the shape's own axes a chequer or noise begins (m) or the direction across stripes
+# A shape's pattern as a row: which, m from one repetition to the next, how much of the second color it mixes in, that
+# color, and where in the shape's own axes a chequer or noise begins (m) or the direction across stripes
 PATTERN = 0
 PERIOD = 1
 CONTRAST = 2
@@ -57,7 +57,7 @@ STRIPES = 2
 NOISE = 3
 TILE = 0.5
 DARK = 0.38
-"""m, edge of the tiles of a plane, and by how much every second one is darker than the plane's colour."""
+"""m, edge of the tiles of a plane, and by how much every second one is darker than the plane's color."""
 
 _ZERO = np.float32(0.0)
 _HALF = np.float32(0.5)
@@ -71,7 +71,7 @@ _WIDE = np.float32(1e9)
 
 @_kernel
 def pitch(tangents):
-    """Distance at depth 1 between neighbouring pixels; a lone pixel's shapes are all within its pitch."""
+    """Distance at depth 1 between neighboring pixels; a lone pixel's shapes are all within its pitch."""
     return abs(tangents[1] - tangents[0]) if len(tangents) > 1 else _WIDE
 
 
@@ -92,7 +92,7 @@ def label(hit, labels, mark_labels, out):
 
 @_kernel
 def shade(turn, kinds, views, hulls, look, mark_paints, u, v, near, hit, out):
-    """Colours [H, W, 3]: the sky's gradient, patterns, and each surface as bright as it faces the sun.
+    """Colors [H, W, 3]: the sky's gradient, patterns, and each surface as bright as it faces the sun.
 
     Args:
         turn: [9] camera axes to world.
@@ -140,10 +140,10 @@ def shade(turn, kinds, views, hulls, look, mark_paints, u, v, near, hit, out):
 
 @_kernel
 def _paint(first, second, share, bright, light, out):
-    """Write a colour between two, lit."""
+    """Write a color between two, lit."""
     for k in range(3):
-        colour = first[k] + share * (second[k] - first[k])
-        out[k] = np.uint8(_BYTE * min(bright * light[TINT + k] * colour, _ONE))
+        color = first[k] + share * (second[k] - first[k])
+        out[k] = np.uint8(_BYTE * min(bright * light[TINT + k] * color, _ONE))
 
 
 @_kernel
@@ -157,7 +157,7 @@ def _sky(turn, light, ux, vy, out):
 
 @_kernel
 def _share(texture, px, py, pz, footprint):
-    """How much of the second colour a pattern has at a point, 0 to 1; it melts into the even mixture where a pixel covers more
+    """How much of the second color a pattern has at a point, 0 to 1; it melts into the even mixture where a pixel covers more
     than one repetition."""
     scale = _ONE / texture[PERIOD]
     x, y, z = px * scale, py * scale, pz * scale

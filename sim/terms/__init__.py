@@ -6,7 +6,7 @@ An expression is a tree of measured quantities and of what is done with them:
     offset.formula                                     # "target - position, body axes"
     offset.evaluate({"target": ..., "position": ..., "rotation": ...})
 
-Each one knows its size, its unit and the axes in which it is given. Metres are not added to metres per second, nor vectors in
+Each one knows its size, its unit and the axes in which it is given. Metres are not added to meters per second, nor vectors in
 body axes to such in world axes, and a place is not turned into other axes before another place is subtracted from it: all
 three are errors where the expression is written.
 

@@ -1,6 +1,6 @@
 """What the browser draws: the meshes of some worlds side by side, sent once, and their poses, sent again and again.
 
-Geoms of one mesh are one batch, of which every geom in every world is an instance with a colour and a size of its own. A frame
+Geoms of one mesh are one batch, of which every geom in every world is an instance with a color and a size of its own. A frame
 is then two arrays a batch, whatever the number of worlds.
 """
 
@@ -14,7 +14,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.sim.rendering.geoms import BOX, CYLINDER, ELLIPSOID, MESH, PLANE, SHOWN, SPHERE, geom_colour, geom_mesh
+from rookery.sim.rendering.geoms import BOX, CYLINDER, ELLIPSOID, MESH, PLANE, SHOWN, SPHERE, geom_color, geom_mesh
 from rookery.sim.rendering.markers import marker_shape
 from rookery.sim.viewing.marks import MarkerBatches, as_bytes
 from rookery.sim.viewing.values import is_place
@@ -46,7 +46,7 @@ class Poses:
 
 @dataclass(eq=False)
 class _Batch:
-    """Instances of one mesh: where they are in Poses, which world and body each belongs to, sizes and colours."""
+    """Instances of one mesh: where they are in Poses, which world and body each belongs to, sizes and colors."""
 
     vertices: Floats
     faces: NDArray[np.int64]
@@ -54,7 +54,7 @@ class _Batch:
     world: list[int] = field(default_factory=list)
     body: list[int] = field(default_factory=list)
     scale: list[Floats] = field(default_factory=list)
-    colour: list[Floats] = field(default_factory=list)
+    color: list[Floats] = field(default_factory=list)
     handle: Any = None
     sent: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
 
@@ -119,7 +119,7 @@ class Drawing:
         """Draw markers: pairs of world and marker, see `marker_shape`."""
         self._marks.draw([(self.offsets[w], marker_shape(m)) for w, m in markers])
 
-    def arrows(self, name: str, lines: Floats, radius: float, colour: tuple[int, int, int]) -> None:
+    def arrows(self, name: str, lines: Floats, radius: float, color: tuple[int, int, int]) -> None:
         """Draw arrows [n, 2, 3] m from tail to tip, in the drawn scene, in place of those of that name."""
         old = self._arrows.get(name)
         if not len(lines):
@@ -127,7 +127,7 @@ class Drawing:
                 old.visible = False
         elif old is None:
             self._arrows[name] = self.server.scene.add_arrows(
-                f"{ROOT}/{name}", lines, colour, shaft_radius=radius, head_radius=2.5 * radius, head_length=5.0 * radius
+                f"{ROOT}/{name}", lines, color, shaft_radius=radius, head_radius=2.5 * radius, head_length=5.0 * radius
             )
         else:
             old.points = lines.astype(np.float32)
@@ -141,7 +141,7 @@ class Drawing:
         batches: dict[tuple[Any, ...], _Batch] = {}
         for w, model in enumerate(models):
             for g in range(model.ngeom):
-                rgba = geom_colour(model, g)
+                rgba = geom_color(model, g)
                 kind = int(model.geom_type[g])
                 if model.geom_group[g] > SHOWN or rgba[3] < 0.03 or kind == PLANE:
                     continue
@@ -158,16 +158,16 @@ class Drawing:
                 batch.world.append(w)
                 batch.body.append(int(model.geom_bodyid[g]) if moves else 0)
                 batch.scale.append(scale)
-                batch.colour.append(rgba)
+                batch.color.append(rgba)
         return list(batches.values())
 
     def _add(self, batch: _Batch, pos: NDArray[np.float32], quat: NDArray[np.float32]) -> None:
-        colours = np.array(batch.colour)
-        solid = bool((colours[:, 3] > 0.99).all())
+        colors = np.array(batch.color)
+        solid = bool((colors[:, 3] > 0.99).all())
         batch.handle = self.server.scene.add_batched_meshes_simple(
             f"{ROOT}/batch_{self._batches.index(batch)}", batch.vertices, batch.faces, quat, pos,
-            batched_scales=np.array(batch.scale, np.float32), batched_colors=as_bytes(colours[:, :3]),
-            batched_opacities=None if solid else colours[:, 3].astype(np.float32), lod="off", cast_shadow=solid,
+            batched_scales=np.array(batch.scale, np.float32), batched_colors=as_bytes(colors[:, :3]),
+            batched_opacities=None if solid else colors[:, 3].astype(np.float32), lod="off", cast_shadow=solid,
         )  # fmt: skip
         if any(batch.body):
             batch.handle.on_drag("left", modifier="cmd/ctrl")(lambda event: self._dragged(batch, event))

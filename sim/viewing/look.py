@@ -1,4 +1,4 @@
-"""Colours and light of all pages of the viewer, which a page can have before torch and the environment are loaded."""
+"""Colors and light of all pages of the viewer, which a page can have before torch and the environment are loaded."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 SKY = (225, 236, 250)
 GROUND = (150, 140, 130)
 AMBIENT = 1.3
-"""Colours from above and below, and intensity, of the light that has no direction."""
+"""Colors from above and below, and intensity, of the light that has no direction."""
 
 
 def set_page(server: ViserServer, title: str, shadows: bool) -> None:
-    """Colours and light.
+    """Colors and light.
 
     Light without direction is that of a hemisphere, not viser's photograph of a place: a page without a GPU needs a second
     and a half of its processor to prepare one, and shows nothing meanwhile.

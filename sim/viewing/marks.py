@@ -90,6 +90,6 @@ def _turn_and_scale(shape: FrameShape) -> tuple[Floats, Floats]:
     return quat, np.array([shape.radius, shape.radius, float(np.linalg.norm(along))])
 
 
-def as_bytes(colours: Any) -> NDArray[np.uint8]:
+def as_bytes(colors: Any) -> NDArray[np.uint8]:
     """[n, 3] from 0 to 1 as bytes."""
-    return np.round(np.clip(np.asarray(colours, float), 0.0, 1.0) * 255).astype(np.uint8)
+    return np.round(np.clip(np.asarray(colors, float), 0.0, 1.0) * 255).astype(np.uint8)

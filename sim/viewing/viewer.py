@@ -382,7 +382,7 @@ def _grid(models: list[mujoco.MjModel], worlds: list[int], first: int) -> Floats
 
 
 def _reach(model: mujoco.MjModel) -> float:
-    """m, how wide a world is: 2 m at least, and what stands in it with half a metre around."""
+    """m, how wide a world is: 2 m at least, and what stands in it with half a meter around."""
     import mujoco as mj
 
     data = mj.MjData(model)

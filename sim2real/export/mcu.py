@@ -158,7 +158,7 @@ def _bytes(path: Path, most: int) -> bytes:
 
 
 def _flash_bytes(policy: Path) -> int:
-    """Code, constants and initialised data of an object file."""
+    """Code, constants and initialized data of an object file."""
     done = run_limited([SIZE, str(policy)], policy.parent, 10)
     text, data = done.output.splitlines()[1].split()[:2]
     return int(text) + int(data)

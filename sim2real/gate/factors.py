@@ -37,7 +37,7 @@ COMPANIONS: dict[str, dict[str, float]] = {
 and the share of commands that get lost; what `--randomize all` draws at most."""
 DECLARED = {"observation_noise": "noise", "observation_bias": "bias", "observation_drift": "drift"}
 """Factors on what terms of observations declare, by the attribute of a term."""
-LOOKS = ("visual_colour", "visual_texture", "visual_light", "visual_ambient", "visual_sky")
+LOOKS = ("visual_color", "visual_texture", "visual_light", "visual_ambient", "visual_sky")
 """Begins the names of how things look: there is no picture of the real scene to depart from."""
 NOT_SWEPT = (*LOOKS, "push_rate", "wrench_rate", "wrench_time", "wind_direction")
 """Begins the names of what has no nominal value to depart from, or does nothing alone."""

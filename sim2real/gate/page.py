@@ -88,7 +88,7 @@ def _e(text: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Rows of cells that are HTML already; a cell that is a verdict is coloured."""
+    """Rows of cells that are HTML already; a cell that is a verdict is colored."""
     kinds = {"pass": "pass", "fail": "fail", "no effect": "none", "skipped": "none", "not applicable": "none"}
     top = "".join(f"<th>{h}</th>" for h in head)
     body = "".join(

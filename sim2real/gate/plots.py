@@ -91,8 +91,8 @@ def _axes(low: float, high: float, scale: float, x: Place, y: Place) -> list[str
     return parts
 
 
-def _line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float) -> str:
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" stroke-width="{width}"/>'
+def _line(x1: float, y1: float, x2: float, y2: float, color: str, width: float) -> str:
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}" stroke-width="{width}"/>'
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:

@@ -1,4 +1,4 @@
-"""Many values of many factors in one vectorised environment, each over the same episodes.
+"""Many values of many factors in one vectorized environment, each over the same episodes.
 
 World j * E + i holds the j-th point and begins like world i (`starts` of `rookery.make`): a success at one point and a failure
 at another are due to the factors, not to the start or the noise.

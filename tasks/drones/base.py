@@ -273,8 +273,8 @@ class DroneTask(Task):
         return self._speeds
 
     def pull(self, distance: Tensor) -> dict[str, Tensor]:
-        """Reward terms [N, A], unweighted, for distances [N, A] m: `near` pulls over half a metre, `on_target` over the last
-        decimetre."""
+        """Reward terms [N, A], unweighted, for distances [N, A] m: `near` pulls over half a meter, `on_target` over the last
+        decimeter."""
         kernels.pull(distance.numpy(), *self._pull_arrays)
         return self._pull.copy()
 

@@ -20,8 +20,8 @@ GROUND, COLLISION, OUT_OF_BOUNDS = 1, 2, 3  # causes of a drone's crash, counted
 CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION)  # a later one overrides those before it
 _RANK = np.array([1 + CAUSE_RANKS.index(c) if c in CAUSE_RANKS else 0 for c in range(len(CAUSE_RANKS) + 1)])
 
-NEAR = np.float32(-5.0)  # 1/m, of the reward term that pulls over half a metre
-ON_TARGET = np.float32(-20.0)  # 1/m, over the last decimetre
+NEAR = np.float32(-5.0)  # 1/m, of the reward term that pulls over half a meter
+ON_TARGET = np.float32(-20.0)  # 1/m, over the last decimeter
 
 
 @_loop

@@ -179,7 +179,7 @@ class Navigate(DroneTask):
         u = rng.uniform(-1.0, 1.0, (c.rows, 1 + ACROSS))
         state = torch.zeros(len(ids), c.rows, ACROSS, 13)
         middle = torch.arange(c.rows) - 0.5 * (c.rows - 1)
-        # the gaps of neighbouring rows are not in line: each row is shifted by up to half a gap, its pillars a little along x
+        # the gaps of neighboring rows are not in line: each row is shifted by up to half a gap, its pillars a little along x
         state[..., 0] = (c.row_gap_m * middle)[:, None] + 0.25 * c.pillar_gap_m * u[..., 1:]
         state[..., 1] = c.pillar_gap_m * (torch.arange(ACROSS) - 0.5 * (ACROSS - 1) + 0.5 * u[..., :1])
         state[..., 2] = self._half + FLOOR_GAP + self.ground_height[ids, None, None]

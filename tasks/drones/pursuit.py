@@ -67,7 +67,7 @@ class Pursuit(DroneTask):
         self.detect_crashes(self._out_of_bounds)
 
     def closeness(self) -> dict[str, Tensor]:
-        """Reward terms of both tasks, unweighted. `near` pulls over half a metre, `on_target` over the last decimetre;
+        """Reward terms of both tasks, unweighted. `near` pulls over half a meter, `on_target` over the last decimeter;
         `alive` outweighs what a far drone loses, or the policy would learn to crash soon; `yaw_rate` is linear, so that a
         slow drift of the heading, which nothing else opposes, does not pay."""
         return {"alive": self._alive, "distance": self.distance, **self.pull(self.distance), **self.motion_rewards()}

@@ -21,7 +21,7 @@ SAME_ACTION = 1e-4  # difference of two actions of [-1, 1] that count as one
 FOOTING = 0.2  # s, velocity feedback of the trot: with a moving arm on its back it falls at 0.12 (measured)
 STEPS = 2  # of least squares in a control step
 DAMPING = 0.05  # of a step, as in kinematics.DAMPING
-METRE = 6.0  # rad of the tool's turn that a metre of its place is worth
+METRE = 6.0  # rad of the tool's turn that a meter of its place is worth
 POSTURE = 0.03
 """How much joints 4 and 6 are drawn home, next to the tool's error in m and rad. Where joint 5 is near 0 the two undo each
 other: without it they wander off to their limits, and the arm is stuck there (measured: half of the trajectories)."""
@@ -96,7 +96,7 @@ class WholeBodyController(Buffers):
         self, seen: Pose, planned: Pose, ahead_s: float, phase: Tensor, command: Tensor, moving: Tensor, begins: Tensor,
         last_action: Tensor,
     ) -> Tensor:  # fmt: skip
-        """Normalised actions [N, 18].
+        """Normalized actions [N, 18].
 
         Args:
             seen: the tool's goal in `ahead_s` s, [N, 3] m and [N, 4], from where the trunk is now.

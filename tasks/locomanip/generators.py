@@ -264,7 +264,7 @@ def _wipe_board(demo: Demonstration, rng: np.random.Generator) -> Objects:
 
 
 def _carry(demo: Demonstration, rng: np.random.Generator) -> Objects:
-    """Pick a box up, walk about a metre with it, put it down, leave it."""
+    """Pick a box up, walk about a meter with it, put it down, leave it."""
     _approach(demo, rng)
     box = _take_box(demo, rng)
     demo.go(_above(demo.pos, 0.12), demo.quat)

@@ -161,7 +161,7 @@ class Recorder:
 
     def _within_reach(self, pos: Floats) -> Floats:
         shoulder = np.array(self.limits.shoulder) + np.array([0.0, 0.0, self.limits.stand_height])
-        # a millimetre less than the limit: rounding must not take it out
+        # a millimeter less than the limit: rounding must not take it out
         pos = shoulder + _cut(pos - shoulder, self.limits.reach - 1e-3)
         return np.maximum(pos, [-np.inf, -np.inf, 0.0])
 

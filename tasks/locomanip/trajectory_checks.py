@@ -34,7 +34,7 @@ class TrajectoryLimits:
     quat_error: float = 1e-3
     """of the norm from 1."""
     farthest: float = 10.0
-    """m, any coordinate: beyond it, the numbers are hardly metres."""
+    """m, any coordinate: beyond it, the numbers are hardly meters."""
     widest: float = 0.3
     """m, opening of a gripper."""
     base_speed: float = 3.0
@@ -138,7 +138,7 @@ def _check_units(trajectory: Trajectory, limits: TrajectoryLimits, where: str) -
         largest > limits.farthest,
         t,
         where,
-        lambda i: f"pos reaches {largest[i]:.4g} m, which looks like millimetres or centimetres: convert it to metres",
+        lambda i: f"pos reaches {largest[i]:.4g} m, which looks like millimeters or centimeters: convert it to meters",
     )
     _refuse(
         (trajectory.gripper > limits.widest) | (trajectory.gripper < -1e-9),
@@ -146,7 +146,7 @@ def _check_units(trajectory: Trajectory, limits: TrajectoryLimits, where: str) -
         where,
         lambda i: (
             f"the gripper's opening is {trajectory.gripper[i]:.4g}, allowed 0 to {limits.widest:g} m: convert it to "
-            "metres between the fingers, 0 closed"
+            "meters between the fingers, 0 closed"
         ),
     )
     _refuse(
@@ -168,8 +168,8 @@ def _check_units(trajectory: Trajectory, limits: TrajectoryLimits, where: str) -
     )
     if np.abs(trajectory.object_pos).max(initial=0.0) > limits.farthest:
         raise RookeryError(
-            f"{where}: object_pos reaches {np.abs(trajectory.object_pos).max():.4g} m, which looks like millimetres: "
-            "convert it to metres."
+            f"{where}: object_pos reaches {np.abs(trajectory.object_pos).max():.4g} m, which looks like millimeters: "
+            "convert it to meters."
         )
 
 
@@ -179,12 +179,12 @@ def _check_quaternions(trajectory: Trajectory, limits: TrajectoryLimits, where: 
         np.abs(norm - 1.0) > limits.quat_error,
         trajectory.t,
         where,
-        lambda i: f"quat has norm {norm[i]:.4g}, not 1: normalise it, in the order w, x, y, z",
+        lambda i: f"quat has norm {norm[i]:.4g}, not 1: normalize it, in the order w, x, y, z",
     )
     norm = np.linalg.norm(trajectory.object_quat, axis=1)
     if (np.abs(norm - 1.0) > limits.quat_error).any():
         raise RookeryError(
-            f"{where}: an object_quat has norm {norm[np.argmax(abs(norm - 1))]:.4g}, not 1: normalise it."
+            f"{where}: an object_quat has norm {norm[np.argmax(abs(norm - 1))]:.4g}, not 1: normalize it."
         )
 
 

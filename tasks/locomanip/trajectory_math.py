@@ -76,7 +76,7 @@ def slerp(a: ArrayLike, b: ArrayLike, s: ArrayLike) -> Floats:
 def minimum_jerk(s: ArrayLike) -> Floats:
     """Share of the way [...] at the share s [...] of the time, 0 to 1: at rest, and without acceleration, at both ends.
 
-    10 s^3 - 15 s^4 + 6 s^5 minimises the integral of the squared jerk (Flash and Hogan, J. Neuroscience 5, 1985). Its
+    10 s^3 - 15 s^4 + 6 s^5 minimizes the integral of the squared jerk (Flash and Hogan, J. Neuroscience 5, 1985). Its
     greatest speed is 1.875 times the mean.
     """
     s = np.asarray(s, float)

@@ -37,7 +37,7 @@ class Basketball(CarryTask):
     aim = (RING[0], RING[1], 0.31)
     near = (0.006, 0.012)
     wide = 2.0 * BALL_RADIUS
-    beside = 0.008  # a centimetre is left on each side
+    beside = 0.008  # a centimeter is left on each side
     travel = 0.34  # the ball passes 5 cm over the ring
 
     def fixture(self) -> mujoco.MjSpec:

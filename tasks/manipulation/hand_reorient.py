@@ -115,8 +115,8 @@ class HandReorient(Task):
     def scene(self) -> Scene:
         scene = Scene(_floor, dt=self.cfg.dt)
         scene.add(lambda: allegro(wrist=False), HAND_NAME, pos=(0.0, 0.0, HEIGHT), quat=HAND_QUAT.tolist())
-        scene.add(lambda: coloured_cube(), "cube", pos=MIDDLE.tolist())
-        return scene.add(lambda: coloured_cube(shown=True), "goal", pos=SHOWN)
+        scene.add(lambda: colored_cube(), "cube", pos=MIDDLE.tolist())
+        return scene.add(lambda: colored_cube(shown=True), "goal", pos=SHOWN)
 
     @property
     def shardable(self) -> bool:
@@ -259,22 +259,22 @@ def cube_symmetries() -> Tensor:
     return multiply(spin[:, None].expand(4, 6, 4), tilts[None].expand(4, 6, 4)).reshape(24, 4)
 
 
-def coloured_cube(shown: bool = False) -> mujoco.MjSpec:
-    """A cube with a colour on each side: geom `block`; or, with shown, the picture of one, a mocap body."""
-    grey = (0.15, 0.15, 0.16, 1.0)
-    spec = mujoco.MjSpec() if shown else block((HALF,) * 3, KG, grey)
+def colored_cube(shown: bool = False) -> mujoco.MjSpec:
+    """A cube with a color on each side: geom `block`; or, with shown, the picture of one, a mocap body."""
+    gray = (0.15, 0.15, 0.16, 1.0)
+    spec = mujoco.MjSpec() if shown else block((HALF,) * 3, KG, gray)
     body = spec.worldbody.add_body(name="base") if shown else spec.body("base")
     if shown:
         body.mocap = True
-    for i, colour in enumerate(FACES):
+    for i, color in enumerate(FACES):
         pos = [0.0] * 3
         size = [0.88 * HALF] * 3
         pos[i // 2] = HALF if i % 2 == 0 else -HALF
         size[i // 2] = 0.0006
-        face = body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=size, pos=pos, rgba=list(colour), mass=0.0, group=2)
+        face = body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=size, pos=pos, rgba=list(color), mass=0.0, group=2)
         face.contype = face.conaffinity = 0
     if shown:
-        core = body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[HALF] * 3, rgba=list(grey), mass=0.0, group=2)
+        core = body.add_geom(type=mujoco.mjtGeom.mjGEOM_BOX, size=[HALF] * 3, rgba=list(gray), mass=0.0, group=2)
         core.contype = core.conaffinity = 0
     return spec
 

@@ -74,7 +74,7 @@ def clearance(head, target, n):  # type: ignore[no-untyped-def]  # pragma: no co
 
 @inlined
 def _error(place, target, n):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """m, of the head at `place` [3] from its goal; a centimetre to the side counts as two."""
+    """m, of the head at `place` [3] from its goal; a centimeter to the side counts as two."""
     x, y, z = place[0] - target[n, 0], 2.0 * (place[1] - target[n, 1]), 2.0 * (place[2] - target[n, 2])
     return math.sqrt(x * x + y * y + z * z)
 
@@ -108,7 +108,7 @@ def _score(  # type: ignore[no-untyped-def]
 class PegInsertSide(MetaWorldTask):
     """A Panda puts a peg into a hole from the side.
 
-    Done: the head is within 7 cm of its goal in the hole, of which a centimetre to the side counts as two.
+    Done: the head is within 7 cm of its goal in the hole, of which a centimeter to the side counts as two.
     """
 
     name = "table-peg-insert-side"

@@ -77,7 +77,7 @@ class _Sweep(PuckTask):
 class Sweep(_Sweep):
     """A Panda brings a cube along the table to its side.
 
-    Done: the cube is within 5 cm of the goal, half a metre to the right of the middle.
+    Done: the cube is within 5 cm of the goal, half a meter to the right of the middle.
 
     The goal is as far away as the cube, and as high, as in Meta-World's code, where the drawn goals are not used.
     """

@@ -61,7 +61,7 @@ class Flock(DroneTask):
         if c.num_drones < self.least_drones:
             raise RookeryError(f"this task needs at least {self.least_drones} drones, got num_drones={c.num_drones}.")
         if c.neighbours < 1:
-            raise RookeryError(f"a drone must be able to see at least 1 neighbour, got neighbours={c.neighbours}.")
+            raise RookeryError(f"a drone must be able to see at least 1 neighbor, got neighbours={c.neighbours}.")
         if c.safe_m < self.diameter or c.sight_m < c.safe_m:
             raise RookeryError(
                 f"safe_m must lie between these drones' diameter, {self.diameter:.3g} m, and sight_m, {c.sight_m} m, got "

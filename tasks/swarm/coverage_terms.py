@@ -38,7 +38,7 @@ def watched_terms(cfg: CoverageConfig) -> tuple[Term, ...]:
         Term("own_share", share),
         Term("poor_users", poor - here, scale=0.01, estimated=users),
         Term("neighbour_offset", among.seen(among.positions - POSITION), scale=0.01, neighbors=k, estimated=others),
-        Term("neighbour_share", among.seen(own(SHARES, k)), neighbors=k),
+        Term("neighbor_share", among.seen(own(SHARES, k)), neighbors=k),
         Term("neighbour_seen", among.in_sight, neighbors=k, present=True),
     )
 

@@ -239,7 +239,7 @@ class Downwash(Flock):
         return {"drone": {name: value[:, : self.pairs] for name, value in seen.items()}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        """`near` pulls over half a metre, `on_target` over the last decimetre."""
+        """`near` pulls over half a meter, `on_target` over the last decimeter."""
         d = self.distances()
         own = {"distance": d, **self.pull(d), "velocity_error": self.speeds(self.velocity)}
         return {"drone": {name: value[:, : self.pairs] for name, value in (own | self.common_rewards()).items()}}

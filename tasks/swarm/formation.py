@@ -142,7 +142,7 @@ class Formation(Flock):
         corner = Term("corner_offset", offset, noise=0.005, bias=0.005, estimated="position")
         others = self.flock_terms()
         if self.sees:  # with a camera, its pictures show the others, and balls where the corners are
-            others = (*(t for t in others if not t.name.startswith("neighbour")), *self.pictures())
+            others = (*(t for t in others if not t.name.startswith("neighbor")), *self.pictures())
         return {"drone": Group(self.cfg.num_drones, (corner, *others), self.action)}
 
     def reset(self, ids: Tensor) -> None:
@@ -194,14 +194,14 @@ class Formation(Flock):
         kernels.claims(state, self._places.numpy(), self.cfg.sight_m, self._claim.numpy())
         seen = self.observe_flock(corner_offset=self._claim)
         if self.sees:
-            seen = {name: v for name, v in seen.items() if not name.startswith("neighbour")}
+            seen = {name: v for name, v in seen.items() if not name.startswith("neighbor")}
         return {"drone": seen}
 
     def marks(self) -> Marks:
         return Marks(self._places, own=False)
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        """`near` pulls over half a metre, `on_target` over the last decimetre."""
+        """`near` pulls over half a meter, `on_target` over the last decimeter."""
         distance = self.distances()
         apart = (self.gap.amin(1) / self.cfg.safe_m).clamp_max(1.0).square()
         formation = apart / (1 + (1.6 * self.hausdorff).square())

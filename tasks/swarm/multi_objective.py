@@ -3,7 +3,7 @@
 The goals are those of MOMAland's CrazyRL environments (momaland/envs/crazyrl): come close to a target, keep away from each
 other, touch nothing. Arena, 20 Hz control, episode length, starts on request, the rule by which an evader moves and the
 vector reward are theirs; the drones are not points that jump by up to 20 cm but bodies that have to tilt to move. Two more
-things differ: nobody is clipped to the arena, so leaving it by more than a metre ends the episode, and unless
+things differ: nobody is clipped to the arena, so leaving it by more than a meter ends the episode, and unless
 ``starts="published"`` every episode starts elsewhere.
 """
 
@@ -127,7 +127,7 @@ class Swarm(DroneTask):
         if c.starts not in STARTS:
             raise unknown("value of starts", c.starts, STARTS)
         if c.neighbours < 1:
-            raise RookeryError(f"a drone must see at least 1 neighbour, got neighbours={c.neighbours}.")
+            raise RookeryError(f"a drone must see at least 1 neighbor, got neighbours={c.neighbours}.")
         if not 0 < c.shell_width_m < c.shell_m:
             raise RookeryError(
                 f"shell_width_m must lie between 0 and shell_m {c.shell_m} m, got {c.shell_width_m} m: the drones would "

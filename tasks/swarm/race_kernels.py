@@ -82,7 +82,7 @@ def touches(p, q, half, bar, deep, body):
     """Whether a sphere of radius `body` m that moves straight from p to q (gate axes) touches the frame.
 
     The distance changes by no more than the way flown, so from a place at distance d one can go on by d - body unseen; at
-    least by a tenth of a millimetre, by which a touch may be missed.
+    least by a tenth of a millimeter, by which a touch may be missed.
     """
     dx, dy, dz = q[0] - p[0], q[1] - p[1], q[2] - p[2]
     length = math.sqrt(dx * dx + dy * dy + dz * dz)

@@ -139,7 +139,7 @@ class Swap(Flock):
         return {"drone": self.observe_flock({"goal_offset": self.target})}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        """`near` pulls over half a metre, `on_target` over the last decimetre."""
+        """`near` pulls over half a meter, `on_target` over the last decimeter."""
         d = self.distance
         return {"drone": {"distance": d, **self.pull(d), **self.common_rewards()}}
 

@@ -15,7 +15,7 @@ import math
 
 from numba import njit
 
-STEP = 0.01  # s, of a flight with drag: errors stay below a millimetre a second at 15 m/s
+STEP = 0.01  # s, of a flight with drag: errors stay below a millimeter a second at 15 m/s
 MAX_FLIGHT = 4.0  # s, longer flights are not looked at
 _ROUNDS = 6  # corrections of an aim with drag; each leaves about a fifth of the error
 

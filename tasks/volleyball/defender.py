@@ -1,4 +1,4 @@
-"""The rule-based defence of set-and-spike-hard: a board that slides and tilts under the spiked ball to play it back. Compiled.
+"""The rule-based defense of set-and-spike-hard: a board that slides and tilts under the spiked ball to play it back. Compiled.
 
 It is VolleyBots' (arXiv 2502.01932): a cylinder of radius 0.5 m and height 0.3 m, not faster than 8 m/s, rolling and
 pitching at 4 rad/s at most. It expects the ball where a ball without drag comes down to 1.1 m, and plays it to (3, 1, 1.3). It
@@ -34,14 +34,14 @@ MAX_SPIN = 4.0  # rad/s, of roll and of pitch
 MEETING_HEIGHT = 1.1  # m, of the ball's centre when it is played
 AIM = (3.0, 1.0, 1.3)  # m, world: where it is played to
 RESTITUTION = 0.8
-APEX = 4.0  # m, of the ball on its way back: a metre and a half above the net
+APEX = 4.0  # m, of the ball on its way back: a meter and a half above the net
 STROKE = 0.15  # s, how long before it meets the ball the board begins to strike
 
 _fast = njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Court(NamedTuple):
-    """Constants of the game for the defence, all floats."""
+    """Constants of the game for the defense, all floats."""
 
     control_dt: float  # s
     ball_radius: float  # m
@@ -197,7 +197,7 @@ def defend(live, begin, end, until, court, pos, tilt, returned, when, where):
     """One control step of the boards of all worlds.
 
     Args:
-        live: [N] bool, where the ball is the defence's to play.
+        live: [N] bool, where the ball is the defense's to play.
         begin, end: [N, 13] the ball when the step begins and ends; `end` is overwritten where the board meets it.
         until: [N, M] s into the step at which the ball first touched other things, inf for never.
         court: Court.

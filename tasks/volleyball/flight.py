@@ -175,7 +175,7 @@ class Steering:
         return turning - (along - most).clamp_min(0.0) * out
 
     def actions(self, turning: Tensor, rise: Tensor) -> Tensor:
-        """Normalised actions [N, A, 4].
+        """Normalized actions [N, A, 4].
 
         Args:
             turning: [N, A, 2] rad/s^2, world: wanted second derivative of the tilt.

@@ -53,7 +53,7 @@ class Timing(NamedTuple):
 TIMES = (0.7, 0.85, 1.0, 1.2, 1.4, 1.55, 1.7, 1.85, 2.0, 2.2, 2.5, 3.0)
 """s, planned for flights to a place: the shortest that is calm enough."""
 HEIGHTS = 5  # of contact that are tried, within the spread
-CHANGE = 1.0  # pain per metre of another height than the one flown to: plans that flutter are met late
+CHANGE = 1.0  # pain per meter of another height than the one flown to: plans that flutter are met late
 
 
 class Goals(Buffers):
@@ -149,7 +149,7 @@ class Players(Buffers):
             self.balls[:, 3:] = state[:, 0, 7:10]
 
     def act(self) -> Tensor:
-        """Normalised actions [N, A, 4] for the goals."""
+        """Normalized actions [N, A, 4] for the goals."""
         self.see()
         s, t = self.steering, self.timing
         s.look()

@@ -42,7 +42,7 @@ _TEXT = {
     BODY_HIT: "{who} hits the ball with the body at {where}",
     CROSSING: "ball crosses the middle at {height}",
     TARGET: "{who} reaches its target at {where}",
-    DEFENDER_RETURN: "the defence returns the ball at {where}",
+    DEFENDER_RETURN: "the defense returns the ball at {where}",
     POINT_NEAR: "point for the near side",
     POINT_FAR: "point for the far side",
     NO_POINT: "rally over, no point",

@@ -1,4 +1,4 @@
-"""Set and spike against a defence: the point is won only if the board on the far side cannot play the ball back."""
+"""Set and spike against a defense: the point is won only if the board on the far side cannot play the ball back."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class SetAndSpikeHardConfig(SetAndSpikeConfig):
 class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
     """One drone sets the ball, the other spikes it past a board that defends.
 
-    Success: the setter's and the attacker's one hit each, and a ball that lands in the far court, or that the defence plays
+    Success: the setter's and the attacker's one hit each, and a ball that lands in the far court, or that the defense plays
     out or into the net.
 
-    The drones do not see the defence, as published. Two cases of the published rule are made volleyball's: an attacker's ball
-    that lands on its own side wins nothing, and a ball that the defence touches but drops on its side is won.
+    The drones do not see the defense, as published. Two cases of the published rule are made volleyball's: an attacker's ball
+    that lands on its own side wins nothing, and a ball that the defense touches but drops on its side is won.
     """
 
     name = "volley-set-and-spike-hard"
@@ -134,5 +134,5 @@ class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         """The board, as spheres around its edge and in its middle."""
-        colour = [0.2, 0.4, 0.95, 0.8]
-        return [{"pos": p, "size": HALF_HEIGHT, "rgba": colour, "trail": False} for p in self.defender.outline(i)]
+        color = [0.2, 0.4, 0.95, 0.8]
+        return [{"pos": p, "size": HALF_HEIGHT, "rgba": color, "trail": False} for p in self.defender.outline(i)]

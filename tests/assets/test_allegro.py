@@ -108,7 +108,7 @@ def test_a_free_joint_ends_at_the_speed_limit() -> None:
     assert np.allclose(top, 6.283)
 
 
-def test_neighbours_do_not_touch_but_fingers_do() -> None:
+def test_neighbors_do_not_touch_but_fingers_do() -> None:
     model, data = compiled(wrist=False)
     chains = [["palm", *(f"{f}_{link.name}" for link in CHAINS[f]), f"{f}_tip"] for f in FINGERS]
     near = {frozenset(pair) for chain in chains for pair in zip(chain, chain[1:], strict=False)}

@@ -139,10 +139,10 @@ def test_an_open_mesh_is_refused_unless_its_hull_will_do(tmp_path):
 
 def test_millimetres_are_seen(tmp_path):
     path = saved(l_shape().apply_scale(1000.0), tmp_path)
-    with pytest.raises(ValueError, match="millimetres: give scale"):
+    with pytest.raises(ValueError, match="millimeters: give scale"):
         load_object(path)
     thing, report = load_object(path, scale="auto")
-    assert thing.size == pytest.approx((0.1, 0.1, 0.04), rel=1e-5) and "millimetres" in str(report)
+    assert thing.size == pytest.approx((0.1, 0.1, 0.04), rel=1e-5) and "millimeters" in str(report)
     assert load_object(path, scale=0.002)[0].size[0] == pytest.approx(0.2, rel=1e-5)
 
 

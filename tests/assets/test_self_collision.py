@@ -53,7 +53,7 @@ def meet(m: mujoco.MjModel, a: int, b: int) -> bool:
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_only_neighbouring_links_pass_through_each_other(robot):
+def test_only_neighboring_links_pass_through_each_other(robot):
     m = ROBOTS[robot]().compile()
     solid = [g for g in range(m.ngeom) if m.geom_contype[g] or m.geom_conaffinity[g]]
     pairs = [(a, b) for i, a in enumerate(solid) for b in solid[i + 1 :] if m.geom_bodyid[a] != m.geom_bodyid[b]]

@@ -132,7 +132,7 @@ def test_dagger():
     assert_refused((mine := trained(make(1), 1)).load_state_dict, mine.state_dict, trained(make(0), 2).state_dict())
 
 
-def test_behaviour_cloning(tmp_path):
+def test_behavior_cloning(tmp_path):
     config = {"episode_s": 0.4, "settled_s": 0.1}
     record(Path("drone-hover"), tmp_path / "demos", 2, num_envs=2, config=config)
     data = Dataset(tmp_path / "demos")

@@ -1,4 +1,4 @@
-"""A small vectorised environment exact to save and restore.
+"""A small vectorized environment exact to save and restore.
 
 Each agent is a point on a line that its action pushes; the reward is minus its distance from the origin.
 Episodes are cut at `max_episode_steps`, and end when the first agent strays beyond `limit`.

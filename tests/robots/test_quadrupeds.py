@@ -77,7 +77,7 @@ def walk_world(n: int = 2, height: float = STAND_HEIGHT) -> tuple[MujocoWorld, Q
     return world, Quadruped(world, GO2)
 
 
-def test_it_stands_for_a_minute_within_a_centimetre() -> None:
+def test_it_stands_for_a_minute_within_a_centimeter() -> None:
     world, robot = walk_world(1)
     state = torch.zeros(1, 13)
     state[:, 2] = STAND_HEIGHT

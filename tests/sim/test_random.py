@@ -249,7 +249,7 @@ def test_worlds_and_lags_are_uncorrelated():
         assert np.abs(r).max() < limit
 
 
-def test_neighbouring_seeds_are_uncorrelated():
+def test_neighboring_seeds_are_uncorrelated():
     u = np.stack([Streams(1, s)().uniform(shape=(20_000,)).double().numpy()[0] for s in range(30)])
     assert np.abs(np.corrcoef(u) - np.eye(30)).max() < 5 / np.sqrt(20_000)
 

@@ -110,7 +110,7 @@ def make_policy(
     seed: int = 0,
     squash: str = "clip",
 ) -> Policy:
-    """A policy with large weights and a normaliser far from the identity, so that every step of the network counts."""
+    """A policy with large weights and a normalizer far from the identity, so that every step of the network counts."""
     generator = torch.Generator().manual_seed(seed)
     policy = Policy(standard(inputs, 3, hidden, activation, obs_clip=5.0, squash=squash))
     with torch.no_grad():

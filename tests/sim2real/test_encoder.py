@@ -47,7 +47,7 @@ CASES: dict[str, tuple[Group, tuple[Any, ...], dict[str, Any]]] = {
 
 
 def made(name: str = "depth") -> tuple[Policy, Group]:
-    """A policy with large weights and a normaliser far from the identity."""
+    """A policy with large weights and a normalizer far from the identity."""
     group, lists, more = CASES[name]
     pictures = pictures_of((t.size, t.shape) for t in group.observation)
     settings: dict[str, Any] = {"hidden": (12,), "obs_clip": 5.0, "activation": "tanh"} | more

@@ -41,7 +41,7 @@ def group(estimates: bool = False) -> Group:
 
 
 def made(estimates: bool = False, **more: Any) -> Policy:
-    """A policy with large weights and a normaliser far from the identity."""
+    """A policy with large weights and a normalizer far from the identity."""
     generator = torch.Generator().manual_seed(0)
     settings: dict[str, Any] = {"hidden": (16,), "obs_clip": 5.0, "memory_size": MEMORY} | more
     if estimates:

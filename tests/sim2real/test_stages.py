@@ -41,7 +41,7 @@ def group(history: int = HISTORY, targets: tuple[Term, ...] = POINTS) -> Group:
 def made(
     actor_inputs: int = FRAME, estimator: tuple[int, ...] = (24, 12), targets: int = TARGETS, **more: Any
 ) -> Policy:
-    """A policy with large weights and normalisers far from the identity."""
+    """A policy with large weights and normalizers far from the identity."""
     generator = torch.Generator().manual_seed(0)
     settings = {"hidden": (16, 32), "activation": "elu", "obs_clip": 5.0} | more
     policy = Policy(

@@ -37,7 +37,7 @@ def version_2(values: Values) -> Values:
         if len(more) == 2:
             network |= {"memory": "gru", "memory_size": more[0]["size"]}
             group["memory"] = "equations"
-        group |= {"network": network, "normaliser": "in words"}
+        group |= {"network": network, "normalizer": "in words"}
     return old
 
 

@@ -104,7 +104,7 @@ def test_above_the_pillars_is_out_of_bounds():
 
 
 def test_the_lidar_has_pillars_where_they_are():
-    """Ahead, to the left, behind, to the right of a drone half a metre from a pillar's surface."""
+    """Ahead, to the left, behind, to the right of a drone half a meter from a pillar's surface."""
     env = make(4)
     task = env.task
     pillar = torch.zeros(4, 9, 13)

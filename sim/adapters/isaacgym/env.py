@@ -183,7 +183,7 @@ class VecTaskBase(abc.ABC):
         """Keep how many frames a training has taken, in `total_train_env_frames`."""
         self.total_train_env_frames = env_frames
 
-    # What rl_games asks a vectorised environment for (IVecEnv of rl_games/common/ivecenv.py)
+    # What rl_games asks a vectorized environment for (IVecEnv of rl_games/common/ivecenv.py)
 
     def get_env_info(self) -> dict[str, Any]:
         """The spaces, as rl_games' agents read them: "observation_space", "action_space", and "state_space" where there are

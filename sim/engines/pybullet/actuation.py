@@ -83,7 +83,7 @@ class Springs:
     high: np.ndarray
 
     def forces(self, qpos: np.ndarray, qvel: np.ndarray) -> NDArray[np.float64]:
-        """Generalised forces [N, nv]."""
+        """Generalized forces [N, nv]."""
         length, velocity = self.arms.measure(qpos, qvel)
         pull = self.stiffness * (np.clip(length, self.low, self.high) - length) - self.damping * velocity
         out: NDArray[np.float64] = pull @ self.arms.moment
@@ -136,7 +136,7 @@ class BulletActuation:
             dt: s.
 
         Returns:
-            Generalised forces of joints [N, nv], springs and dampers of tendons included; sites are not in them.
+            Generalized forces of joints [N, nv], springs and dampers of tendons included; sites are not in them.
         """
         m = self.model
         limited = m.actuator_ctrllimited.astype(bool)

@@ -65,7 +65,7 @@ def test_the_smallest_memory_holds_one_rollout() -> None:
     assert all(train(sac, sac.env, sac.env.reset()[0], 4)[1])
 
 
-def test_every_observation_counts_once_in_the_normaliser() -> None:
+def test_every_observation_counts_once_in_the_normalizer() -> None:
     sac = SAC(ToyEnv(4), SACConfig(**TINY))
     train(sac, sac.env, sac.env.reset()[0], 5)
     assert sac.learners["point"].norm.state_dict()["count"].unique().tolist() == [5 * 4 * 4]

@@ -115,7 +115,7 @@ def test_a_run_continues_to_the_bit(name: str, kind: int) -> None:
     assert mine.keys() == theirs.keys() and all(torch.equal(mine[k], theirs[k]) for k in mine)
 
 
-def test_pixels_are_normalised_by_common_statistics() -> None:
+def test_pixels_are_normalized_by_common_statistics() -> None:
     norm = made()[0].learners["eye"].norm
     assert len(norm.mean[1 : 1 + ROWS * COLUMNS].unique()) == 1 and len(norm.std.unique()) == 4
 

@@ -1,4 +1,4 @@
-"""SAC and TD3 with critics on a hypersphere or with batch normalisation, with scaled rewards, and with prioritised draws."""
+"""SAC and TD3 with critics on a hypersphere or with batch normalization, with scaled rewards, and with prioritised draws."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_features_of_a_hypersphere_have_length_one(monkeypatch):
 
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize("name", ["xqc", "crossq"])
-def test_present_and_next_actions_are_normalised_together(name, kind):
+def test_present_and_next_actions_are_normalized_together(name, kind):
     """Targets and outputs are those of one batch of rows that are there: of agents that take part, and that go on."""
     learner = learner_of(name, kind)
     batch = random_batch()
@@ -328,7 +328,7 @@ def test_it_learns(name):
         ({"critic_hypersphere": True, "critic_dropout": 0.1}, "leave out critic_dropout, or critic_hypersphere"),
         ({"critic_hypersphere": True, "hidden": (64, 32)}, r"hidden is \[64, 32\]: give equal widths"),
         ({"critic_hypersphere": True, "hidden": ()}, r"hidden is \[\]: give equal widths"),
-        ({"critic_layer_norm": True, "critic_batch_norm": True}, "normalise the same layers: give one of them"),
+        ({"critic_layer_norm": True, "critic_batch_norm": True}, "normalize the same layers: give one of them"),
     ],
 )
 @pytest.mark.parametrize("config", [SACConfig, TD3Config])

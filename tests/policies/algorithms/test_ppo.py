@@ -342,7 +342,7 @@ def test_truncated_worlds_are_bootstrapped_from_their_own_last_observations(crit
         result = step(actions)
         truncated = result[3]
         info = result[4]
-        if truncated.any():  # the normalisers are at their start: they change nothing within their limits
+        if truncated.any():  # the normalizers are at their start: they change nothing within their limits
             state = info["final_state"] if critic == "central" else None
             inputs = learner.critic_input(info["final_observation"]["point"], state)
             values = learner.values(inputs).view(10, 2)
@@ -360,7 +360,7 @@ def test_truncated_worlds_are_bootstrapped_from_their_own_last_observations(crit
 
 
 @pytest.mark.parametrize("critic", ["own", "central"])
-def test_the_last_observation_is_normalised_before_the_critic_sees_it(critic):
+def test_the_last_observation_is_normalized_before_the_critic_sees_it(critic):
     """By statistics far from those at the start, by hand: (x - mean) / std within obs_clip."""
     config = dataclasses.replace(BASE, critic=critic, obs_clip=3.0)
     ppo = PPO(FakeEnv(10, agents=2, horizon=9, limit=100.0), config)
@@ -430,7 +430,7 @@ def test_an_agent_that_drops_out_after_the_last_row_is_not_bootstrapped():
     assert (returns[:, 0] - rewards[:, 0]).abs().max() > 1e-3
 
 
-def test_the_normaliser_counts_active_agents_alone():
+def test_the_normalizer_counts_active_agents_alone():
     env = FakeEnv(6, agents=2, horizon=12, limit=100.0, drop_out=True)
     drive = Drive(PPO(env, BASE))
     drive.obs, _ = env.reset()
@@ -438,7 +438,7 @@ def test_the_normaliser_counts_active_agents_alone():
     learner = drive.algorithm.learners["point"]
     roll = learner.rollout
     assert roll.active is not None and not roll.active.all()
-    observed = roll.observation[roll.active]  # as given: the normaliser is at its start
+    observed = roll.observation[roll.active]  # as given: the normalizer is at its start
     drive.algorithm.update(0.0)
     torch.testing.assert_close(learner.observations.mean, observed.mean(0), rtol=1e-4, atol=1e-5)
 

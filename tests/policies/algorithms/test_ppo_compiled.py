@@ -87,7 +87,7 @@ def test_a_frozen_policy_has_no_gradient_in_either() -> None:
 @pytest.mark.parametrize("max_grad_norm", [1e-3, 1e3])
 @pytest.mark.parametrize("updates", [1, 9])
 def test_updates_equal_those_of_torch(updates: int, max_grad_norm: float) -> None:
-    """After 6 and 54 optimiser steps on the same samples, with the norm clipped always and never."""
+    """After 6 and 54 optimizer steps on the same samples, with the norm clipped always and never."""
     ends = []
     for compiled in (True, False):
         config = replace(BASE, max_grad_norm=max_grad_norm, learning_rate=3e-4)

@@ -72,7 +72,7 @@ def test_a_run_continues_to_the_bit(name):
     assert mine.keys() == theirs.keys() and all(torch.equal(mine[k], theirs[k]) for k in mine)
 
 
-def test_pixels_are_normalised_by_common_statistics():
+def test_pixels_are_normalized_by_common_statistics():
     ppo = PPO(SpotEnv(8), BASE)
     drive = Drive(ppo)
     drive.collect()
@@ -136,7 +136,7 @@ def test_what_cannot_be_taken_over(stored, own, options, message):
         warm_start(PPO(SpotEnv(8, **options), own), old.policies(), {"eye": old.learners["eye"].spec})
 
 
-def test_without_a_normaliser_pictures_are_taken_over_as_they_are():
+def test_without_a_normalizer_pictures_are_taken_over_as_they_are():
     plain = dataclasses.replace(BASE, normalize_observations=False)
     old = PPO(SpotEnv(8), plain)
     Drive(old).iterate(3)
@@ -149,7 +149,7 @@ def test_without_a_normaliser_pictures_are_taken_over_as_they_are():
     obs = torch.randn(50, group.frame_size)
     torch.testing.assert_close(new.policies()["eye"](obs), policy(obs), rtol=1e-4, atol=1e-5)
     policy.get_buffer("normalize.std")[1] = 2.0
-    with pytest.raises(RookeryError, match="normalises its pictures, and this one does not"):
+    with pytest.raises(RookeryError, match="normalizes its pictures, and this one does not"):
         warm_start(new, {"eye": policy}, {"eye": group})
 
 

@@ -270,7 +270,7 @@ def test_the_policy_climbs_the_lower_critic(lower: int) -> None:
     assert learner.descend(batch, torch.randn(2, 32, 1))[3].item() == pytest.approx(-3.0, abs=1e-3)
 
 
-def test_the_normaliser_counts_active_agents_alone() -> None:
+def test_the_normalizer_counts_active_agents_alone() -> None:
     env = ToyEnv(4, agents=2, horizon=8, limit=100.0, drop_out=True)
     sac = SAC(env, SACConfig(rollout_steps=8, buffer_size=100, hidden=(2,)))
     train(sac, env, env.reset()[0], 1)

@@ -174,7 +174,7 @@ def test_transitions_come_once_each_and_fit_together(folder):
 
 @pytest.fixture(scope="module")
 def lawful(folder, tmp_path_factory) -> Dataset:
-    """Actions are replaced by a known linear law of the observation, which behaviour cloning must find."""
+    """Actions are replaced by a known linear law of the observation, which behavior cloning must find."""
     data = Dataset(folder)
     law = 0.3 * torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
     out = tmp_path_factory.mktemp("demos") / "law"
@@ -191,7 +191,7 @@ def cloning(data: Dataset, **settings: object) -> BehaviorCloning:
     return BehaviorCloning(recorded_env(data), config, 0, {"dataset": data})
 
 
-def test_behaviour_cloning_finds_the_law_of_actions(lawful):
+def test_behavior_cloning_finds_the_law_of_actions(lawful):
     whole = cloning(lawful, validation_share=0.0)
     assert whole.rollout_steps == 0 and whole.steps_per_update == lawful.frames
     figures = [whole.update(epoch / 80) for epoch in range(80)]
@@ -202,7 +202,7 @@ def test_behaviour_cloning_finds_the_law_of_actions(lawful):
     assert mean_squared_error(policy, lawful) < 0.02 * idle
 
 
-def test_behaviour_cloning_holds_validation_episodes_out(lawful):
+def test_behavior_cloning_holds_validation_episodes_out(lawful):
     one = cloning(lawful, validation_share=0.4)
     assert len(one.validation_episodes) == 2 and len(one.training_episodes) == 3
     assert sorted(one.validation_episodes + one.training_episodes) == list(range(5))
@@ -211,7 +211,7 @@ def test_behaviour_cloning_holds_validation_episodes_out(lawful):
     assert error == pytest.approx(mean_squared_error(policy, lawful, episodes=one.validation_episodes), rel=1e-5)
 
 
-def test_behaviour_cloning_shuffles_each_pass_anew(lawful):
+def test_behavior_cloning_shuffles_each_pass_anew(lawful):
     one = cloning(lawful)
     network = one.networks["drone"]
     learn = network.learn
@@ -232,8 +232,8 @@ def test_behaviour_cloning_shuffles_each_pass_anew(lawful):
     torch.testing.assert_close(first.sum(0), second.sum(0), rtol=1e-4, atol=1e-3)
 
 
-def test_a_pass_of_behaviour_cloning_is_over_the_training_episodes_alone(lawful):
-    """Rows, normaliser, learning rate and the loss, a mean over all rows though the last batch is smaller."""
+def test_a_pass_of_behavior_cloning_is_over_the_training_episodes_alone(lawful):
+    """Rows, normalizer, learning rate and the loss, a mean over all rows though the last batch is smaller."""
     one = cloning(lawful, validation_share=0.4, batch=48)
     network = one.networks["drone"]
     columns = [lawful.episode(i).columns for i in one.training_episodes]
@@ -273,7 +273,7 @@ def test_a_validation_episode_is_there_where_two_are(lawful, tmp_path):
 
 
 @pytest.mark.parametrize("before", [0, 1, 4])
-def test_a_resumed_behaviour_cloning_is_bit_equal(lawful, before):
+def test_a_resumed_behavior_cloning_is_bit_equal(lawful, before):
     one = cloning(lawful)
     for epoch in range(before):
         one.update(epoch / 10)

@@ -140,7 +140,7 @@ def check(data: Dataset) -> None:
                 got = [np.asarray(seen) for seen in reader]
             assert [number(seen) for seen in got] == [(e, t) for t in range(length)]
             wanted = np.stack([picture(key, e, t) for t in range(length)])
-            # of 255; edges blur, as colours have half the resolution; the picture of another step is 8 away
+            # of 255; edges blur, as colors have half the resolution; the picture of another step is 8 away
             assert np.abs(np.stack(got).astype(float) - wanted).mean() < 5.0
 
 

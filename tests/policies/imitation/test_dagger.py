@@ -271,7 +271,7 @@ def test_the_teacher_is_told_of_terminated_and_of_truncated_episodes():
     assert torch.equal(torch.stack(teacher.told), terminated | truncated)
 
 
-def test_the_normaliser_counts_those_who_take_part_alone():
+def test_the_normalizer_counts_those_who_take_part_alone():
     env = ToyEnv(8, agents=2, drop_out=True)
     dagger = DAgger(
         env, DAggerConfig(rollout_steps=12, hidden=(4,)), inputs={"teacher": ControllerTeacher(env.controller())}

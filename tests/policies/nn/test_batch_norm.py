@@ -1,4 +1,4 @@
-"""Batch normalisation against torch.nn.BatchNorm1d, network by network."""
+"""Batch normalization against torch.nn.BatchNorm1d, network by network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compiled passes of critics with layer normalisation and dropout against torch."""
+"""Compiled passes of critics with layer normalization and dropout against torch."""
 
 from __future__ import annotations
 

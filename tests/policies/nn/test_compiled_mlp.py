@@ -1,4 +1,4 @@
-"""Compiled products, activations, passes and optimiser against torch."""
+"""Compiled products, activations, passes and optimizer against torch."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_the_weights_of_two_networks_and_of_two_cameras_are_their_own():
     torch.testing.assert_close(gains, 2.0 * torch.eye(3), rtol=1e-4, atol=1e-4)
 
 
-def test_pixels_of_one_channel_are_normalised_together():
+def test_pixels_of_one_channel_are_normalized_together():
     group = spot_group(1, 1, 2, 2)
     pools = pictures(group).pools()
     frame = group.frame_size

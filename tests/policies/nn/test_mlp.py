@@ -1,4 +1,4 @@
-"""Hand-written passes and optimiser against autograd and torch.optim."""
+"""Hand-written passes and optimizer against autograd and torch.optim."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_a_share_of_every_batch_is_demonstrations(data, monkeypatch, cls, config
     env.close()
 
 
-def test_the_normaliser_begins_with_the_demonstrations(data):
+def test_the_normalizer_begins_with_the_demonstrations(data):
     env = rookery.make("drone-hover", 1, config=SHORT)
     observed = torch.cat([data.read(i, ["observation.drone"])["observation.drone"][:-1, 0] for i in range(len(data))])
     learner = SAC(env, SACConfig(hidden=(4,)), inputs={"dataset": data}).learners["drone"]

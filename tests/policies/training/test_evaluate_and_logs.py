@@ -86,11 +86,11 @@ def test_success_is_averaged_over_the_latest_episodes():
                 "metrics": {"success": torch.full((4,), success)},
             }
         )
-        row = log.summarise(k)
+        row = log.summarize(k)
         assert row["return"] == 0.0 and row["return/a"] == 1.5 and row["episodes"] == 4
     # The latest three iterations cover the window of 10; the best moment was before.
     assert log.success == pytest.approx(2.5 / 3) and log.best == {"success": pytest.approx(2.5 / 3), "steps": 4}
-    assert log.summarise(9) == {}
+    assert log.summarize(9) == {}
     copy = EpisodeStatistics(10)
     copy.load_state_dict(log.state_dict())
     assert copy.state_dict() == log.state_dict()

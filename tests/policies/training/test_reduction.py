@@ -183,7 +183,7 @@ def halve(learner: Any, half: Any) -> None:
 
 
 def test_two_halves_of_supervised_regression_equal_the_whole():
-    """What behaviour cloning and DAgger learn with."""
+    """What behavior cloning and DAgger learn with."""
     group = ToyEnv().groups["point"]
     whole, *parts = (
         ActionRegression(group, RegressionConfig(hidden=(8,)), torch.Generator().manual_seed(0)) for _ in range(3)

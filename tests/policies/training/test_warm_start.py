@@ -30,7 +30,7 @@ def groups_of(ppo: PPO) -> dict:
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-def test_it_acts_as_before_and_its_normaliser_is_kept(normalize):
+def test_it_acts_as_before_and_its_normalizer_is_kept(normalize):
     old = trained(dataclasses.replace(BASE, normalize_observations=True))
     policies = old.policies()
     new = PPO(FakeEnv(8), dataclasses.replace(BASE, normalize_observations=normalize, critic_warmup=100), 5)
@@ -164,7 +164,7 @@ class Wider(FakeEnv):
         return {"point": 100.0 * obs["point"]}, *rest
 
 
-def test_exploration_does_not_change_a_frozen_policy_through_its_normaliser():
+def test_exploration_does_not_change_a_frozen_policy_through_its_normalizer():
     """The statistics of a stored policy are fixed: noise in the actions once changed the frozen policy's inputs."""
     old = trained(BASE)
     policy = old.policies()["point"]

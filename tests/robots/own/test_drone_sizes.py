@@ -1,4 +1,4 @@
-"""Drones of 1 g to 10 kg: hovering earns more than every crash, though rewards are in metres and radians.
+"""Drones of 1 g to 10 kg: hovering earns more than every crash, though rewards are in meters and radians.
 
 No term of the drone tasks is in newtons or watts: places and distances are the room's, actions are shares of what the drone can
 do, and spin costs little beside a crash. So nothing follows the drone's size; this is the test that it need not.

@@ -176,7 +176,7 @@ def test_the_contract_claims_no_training_conditions_that_nobody_told(tmp_path):
         ("go2-velocity", {}, "takes 16 observations and gives 4 actions, and go2-velocity has 47 and 12"),
         ("go2arm-reach", {"config": {"agents": "parts"}}, "only a policy of a task with one group"),
         ("drone-hoover", {}, "did you mean 'drone-hover'"),
-        ("drone-hover", {"normalizer": "missing.npz"}, "missing.npz holds no normaliser"),
+        ("drone-hover", {"normalizer": "missing.npz"}, "missing.npz holds no normalizer"),
         ("drone-hover", {"randomize": "draws.npz"}, "draws.npz is a log of draws"),
         ("drone-hover", {"randomize": "defaults"}, "did you mean 'default'"),
     ],

@@ -128,7 +128,7 @@ def test_what_is_the_critics_is_left_out(weights, tmp_path):
 )
 def test_numbers_are_not_repeated_to_fit(layers, statistics, tmp_path):
     file = skrl(tmp_path, net() | layers, observation_preprocessor=scaler(**statistics))
-    with pytest.raises(RookeryError, match="do not follow each other, or its normaliser is of another size"):
+    with pytest.raises(RookeryError, match="do not follow each other, or its normalizer is of another size"):
         as_policy(read_actor(file), "relu")
 
 
@@ -249,7 +249,7 @@ def test_statistics_without_a_limit_have_none(tmp_path):
 )  # fmt: skip
 def test_statistics_that_cannot_be_used_are_one_sentence(arrays, tmp_path):
     file = written(tmp_path, **arrays)
-    with warnings.catch_warnings(action="error"), pytest.raises(RookeryError, match="no normaliser that can be used"):
+    with warnings.catch_warnings(action="error"), pytest.raises(RookeryError, match="no normalizer that can be used"):
         read_normalizer(file)
 
 
@@ -264,7 +264,7 @@ def test_statistics_that_cannot_be_used_are_one_sentence(arrays, tmp_path):
 def test_statistics_beside_a_file_that_has_its_own_are_refused(make, options, tmp_path, capsys):
     words = ["import", str(make(tmp_path)), TASK, "--normalizer", str(written(tmp_path)), *options]
     assert main([*words, "--out", str(tmp_path / "run")]) == 2
-    assert "file holds a normaliser of its own: leave --normalizer out" in capsys.readouterr().err
+    assert "file holds a normalizer of its own: leave --normalizer out" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

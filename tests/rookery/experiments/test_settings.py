@@ -418,7 +418,7 @@ def test_the_contract_of_a_curriculum_says_what_was_drawn(tmp_path):
     )
     result = start(settings, tmp_path / "run").run()
     contract = Contract.read(tmp_path / "run")
-    assert result["randomization_share"] == contract.provenance.more["randomisation_share"] == 0.0
+    assert result["randomization_share"] == contract.provenance.more["randomization_share"] == 0.0
     assert contract.latency.action.randomized == contract.latency.observation.randomized == (0.0, 0.0)
     assert contract.measurement_errors.noise == contract.measurement_errors.bias == (0.0, 0.0)
     assert contract.provenance.steps == result["steps"]

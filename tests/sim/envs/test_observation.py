@@ -178,7 +178,7 @@ def test_bias_holds_for_an_episode():
     assert (again[[3, 7]] != first[[3, 7]]).all()
 
 
-def test_without_randomisation_sensors_are_perfect():
+def test_without_randomization_sensors_are_perfect():
     p = pipeline(Term("a", 2, noise=1.0, bias=1.0))
     raw = values(a=2)
     before = p.rng.counter.clone()

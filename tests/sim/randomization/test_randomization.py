@@ -1,4 +1,4 @@
-"""Randomisation: drawn when and from where it says, and landing in the simulation."""
+"""Randomization: drawn when and from where it says, and landing in the simulation."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_parameters_act_on_the_motion(action, engine):
     assert torch.allclose(v[4:], v[:1].expand(2, 3), atol=1e-4)  # the rotors' torques cancel; nothing turns
 
 
-def test_worlds_without_randomisation_are_nominal():
+def test_worlds_without_randomization_are_nominal():
     env = rookery.make("drone-hover", num_envs=3)
     env.reset()
     assert torch.equal(

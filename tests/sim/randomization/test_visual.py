@@ -63,12 +63,12 @@ def camera(kind: str = "rgb", *names: str) -> Cameras:
 
 SWITCHES = {
     # switch: a value, what of the look it writes, and which columns of the light
-    "visual_colour": (1.0, "paint", None),
+    "visual_color": (1.0, "paint", None),
     "visual_texture": (1.0, "texture", None),
     "visual_light_direction": (1.0, "light", slice(SUN, SUN + 3)),
     "visual_brightness": (0.5, "light", slice(BRIGHTNESS, BRIGHTNESS + 1)),
     "visual_ambient": (0.9, "light", slice(AMBIENT, AMBIENT + 1)),
-    "visual_light_colour": (0.5, "light", slice(TINT, TINT + 3)),
+    "visual_light_color": (0.5, "light", slice(TINT, TINT + 3)),
     "visual_sky": (1.0, "light", slice(ZENITH, HORIZON + 3)),
     "visual_camera_shift": (0.1, "pos", None),
     "visual_camera_tilt": (0.1, "mat", None),
@@ -109,7 +109,7 @@ def test_the_nominal_value_leaves_the_pictures_as_the_scene_has_them(name):
     plain = eye.read().clone()
     nominal = VisualRandomization([eye], Streams(N, 0)).parameters()[name].nominal
     draw([eye], {name: Range(nominal, nominal)})
-    assert (eye.read().int() - plain.int()).abs().max() <= 1  # a rounding of colours
+    assert (eye.read().int() - plain.int()).abs().max() <= 1  # a rounding of colors
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -148,15 +148,13 @@ def test_other_worlds_keep_their_look():
 
 def test_a_camera_that_two_share_is_moved_once():
     w = world()
-    colour, depth = (Cameras(w, ["above", "ahead"], W, H, kind) for kind in ("rgb", "depth"))
+    color, depth = (Cameras(w, ["above", "ahead"], W, H, kind) for kind in ("rgb", "depth"))
     wrist = Cameras(w, ["arm/wrist"], W, H, "rgb")
-    draw([colour, depth, wrist], SPREAD)
+    draw([color, depth, wrist], SPREAD)
     for key in WHAT:
-        assert torch.equal(getattr(colour.look, key), getattr(depth.look, key)), key
-    assert torch.equal(colour.look.paint, wrist.look.paint)
-    assert not torch.equal(
-        colour.look.pos[:, 0] - colour.look.pos[:1, 0], colour.look.pos[:, 1] - colour.look.pos[:1, 1]
-    )
+        assert torch.equal(getattr(color.look, key), getattr(depth.look, key)), key
+    assert torch.equal(color.look.paint, wrist.look.paint)
+    assert not torch.equal(color.look.pos[:, 0] - color.look.pos[:1, 0], color.look.pos[:, 1] - color.look.pos[:1, 1])
 
 
 def test_shift_tilt_and_angles_have_the_size_that_is_asked_for():
@@ -229,7 +227,7 @@ def test_refusals():
     with pytest.raises(RookeryError, match="cameras of one world"):
         VisualRandomization([camera(), camera()], Streams(N, 0))
     eye = camera()
-    with pytest.raises(RookeryError, match="did you mean 'visual_colour'"):
-        draw([eye], {"visual_color": Range(0.0, 1.0)})
+    with pytest.raises(RookeryError, match="did you mean 'visual_color'"):
+        draw([eye], {"visual_colour": Range(0.0, 1.0)})
     with pytest.raises(RookeryError, match="must be a range within"):
         draw([eye], {"visual_fov": Range(0.1, 1.0)})

@@ -176,7 +176,7 @@ def test_classes_come_from_rotors_and_names():
     }  # fmt: skip
 
 
-def test_colours_light_and_tiles():
+def test_colors_light_and_tiles():
     """A red ball is lit from above; the ground's tiles differ and keep their places while the drone moves."""
 
     def base() -> mujoco.MjSpec:

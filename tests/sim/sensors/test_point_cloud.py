@@ -179,7 +179,7 @@ def test_features_are_those_of_the_points_pixels():
     assert points[..., 3:6].max() <= 1.0
 
 
-def test_randomised_cameras_give_true_or_nominal_points():
+def test_randomized_cameras_give_true_or_nominal_points():
     w = world()
     camera = depth(w, max_range=30.0)
     camera.look.pos[1, 0] += torch.tensor([0.1, 0.0, 0.05])
@@ -213,8 +213,8 @@ def test_refusals(change, message):
 
 def test_refused_cameras():
     w = world(1)
-    colour = Cameras(w, ["ahead"], 64, 48, "rgb")
+    color = Cameras(w, ["ahead"], 64, 48, "rgb")
     with pytest.raises(RookeryError, match='kind "depth"'):
-        PointCloud(colour, 10, Streams(1, 0))
+        PointCloud(color, 10, Streams(1, 0))
     with pytest.raises(RookeryError, match="same world"):
         PointCloud(depth(w), 10, Streams(1, 0), features=[Cameras(w, ["above"], 64, 48, "rgb")])

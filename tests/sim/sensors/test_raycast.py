@@ -196,14 +196,14 @@ def check_brightness(world: MujocoWorld) -> None:
         outside = (normal.reshape(-1, 3) * vec.reshape(-1, 3)).sum(-1) < 0  # not from within a shape
         shown = (ids > 0) & (depth < RANGE) & outside
         facing = (normal.reshape(-1, 3) @ [-0.228, -0.346, 0.910]).clip(0)
-        wanted = 255 * 0.5 * (0.5 + 0.5 * facing)  # every shape is MuJoCo's default grey
+        wanted = 255 * 0.5 * (0.5 + 0.5 * facing)  # every shape is MuJoCo's default gray
         wrong = np.abs(picture[i].reshape(-1, 3) - wanted[:, None]).max(-1) > 2
         assert wrong[shown].sum() <= 0.02 * shown.sum()  # edges, where rays side by side hit different faces
         checked += shown.sum()
     assert checked > 150
 
 
-def test_a_small_ball_far_away_is_measured_to_a_millimetre():
+def test_a_small_ball_far_away_is_measured_to_a_millimeter():
     world = MujocoWorld(Scene(None).add(eye, "eye").add(far_ball, "ball", pos=(80.0, 8.0, -8.0)), 1)
     camera = Cameras(world, ["eye/front"], 401, 301, "depth", 100.0)
     data = world.mj_data(0)

@@ -93,7 +93,7 @@ def scene(browser) -> np.ndarray:
 
 
 def shades(browser) -> int:
-    """How many colours the scene has."""
+    """How many colors the scene has."""
     return len(np.unique(scene(browser).reshape(-1, 3), axis=0))
 
 

@@ -86,7 +86,7 @@ MASS = '[factors.mass]\nlow = 0.9\nhigh = 1.1\nsource = "here"\n'
         (HEAD + MASS + "idle = 3\n", r"idle must be"),
         (HEAD, r"names no factors"),
         (HEAD.replace("0.9", "1.9") + MASS, r"success must lie"),
-        (HEAD + "colour = 3\n" + MASS, r"unknown entry .*'colour'"),
+        (HEAD + "color = 3\n" + MASS, r"unknown entry .*'color'"),
         ("[[[", r"not valid TOML"),
         ("figures = 3\n" + HEAD + MASS, r"takes tables such as"),
         (HEAD + MASS + "[figures.power]\nmost = 3\n", r"takes least or most"),

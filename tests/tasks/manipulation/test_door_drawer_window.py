@@ -143,7 +143,7 @@ def test_the_expert_does_it_and_forces_nothing(name):
     assert 0.0 < contacts.deepest < 2e-3
 
 
-def test_drawers_are_harder_to_move_as_randomised():
+def test_drawers_are_harder_to_move_as_randomized():
     env, _ = make("drawer_open")
     env.task.parameters()["handle_damping"].write(torch.tensor([1]), torch.tensor([3.0]))
     assert env.world.params.get("damping", env.task.handle.names)[:, 0].tolist() == [2.0, 6.0, 2.0, 2.0]

@@ -31,7 +31,7 @@ def test_pictures_take_the_place_of_poses(obs, size):
         assert term.shape == ()
         return
     (reader,) = env.sensors.readers["arm"].values()
-    pictures = reader.cameras.read()  # [N, cameras, rows, columns] and colours
+    pictures = reader.cameras.read()  # [N, cameras, rows, columns] and colors
     assert term.shape == (*pictures.shape[1:4], 3 if obs == "rgb" else 1)
     shown = seen["arm"][:, 0, slices[obs]].view(4, *term.shape)
     torch.testing.assert_close(shown, pictures.float().view(shown.shape) * term.scale)
@@ -47,7 +47,7 @@ def test_the_cloud_has_the_puck():
     assert cloud[..., 2].min() > 0.0  # the table is cropped
 
 
-def test_looks_are_randomised_by_a_switch_and_the_same_for_a_seed():
+def test_looks_are_randomized_by_a_switch_and_the_same_for_a_seed():
     red = make("rgb", fixed={"visual_brightness": 0.5}), make("rgb", fixed={"visual_brightness": 0.5}), make("rgb")
     pictures = [env.reset()[0]["arm"][..., env.groups["arm"].slices()["rgb"]] for env in red]
     assert torch.equal(pictures[0], pictures[1])

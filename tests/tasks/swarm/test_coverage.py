@@ -66,8 +66,8 @@ def test_propulsion_power() -> None:
     power = [radio.propulsion_power(v, 0.0, craft) for v in np.arange(0.0, 30.0, 0.1)]
     assert 0.1 * int(np.argmin(power)) == pytest.approx(10.2, abs=0.3)  # the paper's speed of longest endurance
     assert min(power) == pytest.approx(126.0, abs=1.0)
-    per_metre = [p / v for p, v in zip(power[1:], np.arange(0.1, 30.0, 0.1), strict=True)]
-    assert 0.1 * (1 + int(np.argmin(per_metre))) == pytest.approx(18.3, abs=0.5)  # of longest range
+    per_meter = [p / v for p, v in zip(power[1:], np.arange(0.1, 30.0, 0.1), strict=True)]
+    assert 0.1 * (1 + int(np.argmin(per_meter))) == pytest.approx(18.3, abs=0.5)  # of longest range
     assert radio.propulsion_power(5.0, 2.0, craft) - radio.propulsion_power(5.0, -2.0, craft) == pytest.approx(40.0)
     # momentum theory: what the constants say about the aircraft agrees with its weight and disc
     assert math.sqrt(20.0 / (2 * 1.225 * 0.503)) == pytest.approx(craft.induced_speed, abs=0.01)
@@ -107,7 +107,7 @@ def test_interference_costs_and_own_bands_do_not() -> None:
     assert middle[0] == pytest.approx(10e6 * math.log2(2.0), rel=1e-3)
 
 
-def test_a_bid_takes_users_from_the_neighbour() -> None:
+def test_a_bid_takes_users_from_the_neighbor() -> None:
     stations = [[-100.0, 0.0, 80.0], [100.0, 0.0, 80.0]]
     users = [[x, 0.0] for x in range(-150, 151, 20)]
     even = links(stations, users)[1]
@@ -302,7 +302,7 @@ def test_what_a_station_sees_of_users_and_others() -> None:
             assert seen["neighbour_seen"][w, a].sum() == len(shown)
             for i, b in enumerate(shown):
                 assert torch.allclose(seen["neighbour_offset"][w, a].view(3, 3)[i], pos[w, b] - pos[w, a], atol=1e-3)
-                assert seen["neighbour_share"][w, a, i].item() == pytest.approx(task.load[w, b].item() / 20)
+                assert seen["neighbor_share"][w, a, i].item() == pytest.approx(task.load[w, b].item() / 20)
 
 
 @pytest.mark.parametrize(("stations", "users"), [(1, 3), (2, 40), (6, 20)])

@@ -31,7 +31,7 @@ def look(state: np.ndarray, sight: float, k: int) -> tuple[np.ndarray, np.ndarra
 
 
 @pytest.mark.parametrize("drones", [1, 2, 3, 7])
-def test_neighbours_against_a_sorted_list(drones):
+def test_neighbors_against_a_sorted_list(drones):
     state = states(20, drones)
     sight = 1.8
     k = 3
@@ -183,7 +183,7 @@ def test_proximity_is_charged_from_safe_m_on():
     [
         ("drone-swap", {"num_drones": 0}, "num_drones must be from 1 to 200"),
         ("drone-swap", {"num_drones": 1}, "needs at least 2 drones"),
-        ("drone-swap", {"neighbours": 0}, "at least 1 neighbour"),
+        ("drone-swap", {"neighbours": 0}, "at least 1 neighbor"),
         ("drone-swap", {"safe_m": 0.1}, "safe_m must lie between"),
         ("drone-swap", {"safe_m": 3.0}, "safe_m must lie between"),
     ],

@@ -286,7 +286,7 @@ def test_every_number_of_drones_may_be_as_frequent() -> None:
         ({"drone": "iris", "start_box_m": 0.3}, "start in collision"),
         ({"starts": "publisht"}, "unknown value of starts 'publisht': did you mean 'published'"),
         ({"starts": "published", "num_drones": 5}, "published starts are for 4 drones"),
-        ({"neighbours": 0}, "at least 1 neighbour"),
+        ({"neighbours": 0}, "at least 1 neighbor"),
         ({"fewest_drones": 5}, "fewest_drones must be 0 or lie between 2 and num_drones, 4, got 5"),
         ({"fewest_drones": 1}, "fewest_drones must be 0"),
         ({"between": True}, "between is for episodes with fewer drones: give fewest_drones too"),

@@ -119,7 +119,7 @@ def test_the_way_flown_over_the_straight_way():
     assert t.metrics()["path_ratio"].tolist() == pytest.approx([2**0.5] * 2, rel=2e-3)
 
 
-def test_neighbours_out_of_sight_are_not_seen():
+def test_neighbors_out_of_sight_are_not_seen():
     env = make(3, num_drones=2, sight_m=2.0, exchange="antipodal")
     assert env.task.observe()["drone"]["neighbour_closeness"].max() == 0  # 2.4 m apart
     assert env.task.observe()["drone"]["neighbour_offset"].abs().max() == 0

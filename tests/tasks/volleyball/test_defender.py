@@ -209,7 +209,7 @@ def test_with_time_the_ball_is_played_to_the_aim():
 
 
 def test_a_ball_in_air_is_met_but_falls_short():
-    """The defence expects no drag: it corrects itself on the way to the ball, but not what drag does to its return."""
+    """The defense expects no drag: it corrects itself on the way to the ball, but not what drag does to its return."""
     nearest = nearest_to_aim(spiked(*lobs(16, (1.0, 1.2)), ball="realistic"))
     assert float(nearest.max()) < 3.0
     assert float(nearest.min()) > 0.3
@@ -258,7 +258,7 @@ def test_a_returned_ball_that_lands_on_the_near_side_does_not():
     assert (cause, paid) == ("ball_landed", 0.0)
     assert metrics == {"success": 0.0, "returned": 1.0, "hits": 2.0, "crossed": 1.0}
     lines = env.task.play_by_play(0, 1)  # type: ignore[attr-defined]
-    assert [("the defence returns" in s, "crosses" in s, "lands in the court" in s) for s in lines[1:]] == [
+    assert [("the defense returns" in s, "crosses" in s, "lands in the court" in s) for s in lines[1:]] == [
         (True, False, False), (False, True, False), (False, False, True),
     ]  # fmt: skip
     times = [float(s.split()[0]) for s in lines]
