@@ -51,8 +51,8 @@ class Module(Stage):
     @property
     def c_refused(self) -> str:
         return (
-            f"the policy's network is the module {self.factory!r}, and C export knows the stages of Rookery: export_onnx "
-            "writes it"
+            f"the policy's network is the module {self.factory!r}, and C export knows the stages of Rookery: `rookery "
+            "export RUN --target onnx` writes it"
         )
 
     @property

@@ -10,9 +10,11 @@ import tyro
 
 from rookery.cli.options import Json, announce, print_json
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.export.exporters import EXPORTERS
 
 EXAMPLES = """
   rookery export runs/drone-hover/latest --out bundle
+  rookery export runs/drone-hover/latest --out network --target onnx
   rookery export --check bundle
   rookery export --check bundle --json
   rookery export --check bundle --mcu
@@ -22,10 +24,11 @@ EXAMPLES = """
 
 @dataclass(frozen=True)
 class Args:
-    """Write a policy's bundle for hardware, or check one.
+    """Write a policy for hardware, or check a bundle.
 
     A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which defines every input and
-    output, and golden.npz, observations with the actions of the network. --check reloads it without PyTorch and
+    output, and golden.npz, observations with the actions of the network. --target writes something else, such as the
+    network alone. --check reloads it without PyTorch and
     compares ONNX Runtime and the compiled C with those actions. Only C that Rookery itself generates from the bundle's
     contract and weights is run; other C needs --run-c, and then runs with your rights.
     """
@@ -34,7 +37,16 @@ class Args:
         tyro.conf.Positional[Path | None],
         tyro.conf.arg(metavar="RUN", help="Run folder of `rookery train`, or a folder of policies/zoo."),
     ] = None
-    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Folder of the new bundle.")] = None
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Folder of the new bundle or of another target.")] = (
+        None
+    )
+    target: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="NAME",
+            help=f"Exporter: {', '.join(EXPORTERS)}, or one of your own as FILE.py:Class. Default: bundle.",
+        ),
+    ] = None
     check: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Bundle to check.")] = None
     mcu: Annotated[
         bool,
@@ -50,7 +62,7 @@ class Args:
 def run(args: Args) -> int:
     """Export or check; an error where a check fails."""
     if args.check is not None:
-        if args.run is not None or args.out is not None:
+        if (args.run, args.out, args.target) != (None, None, None):
             raise RookeryError("--check takes a bundle alone: export first, then `rookery export --check DIR`.")
         return _check(args.check, args.mcu, args.run_c, args.json)
     for option, given in (("--mcu", args.mcu), ("--run-c", args.run_c)):
@@ -60,18 +72,23 @@ def run(args: Args) -> int:
         raise RookeryError("give a run and --out DIR to export, or --check DIR: see `rookery export --help`.")
     from rookery.experiments.runs import open_run
     from rookery.sim2real.export.bundle import export_bundle
+    from rookery.sim2real.export.exporters import exporters_for
 
+    target = args.target or "bundle"
+    checked = "bundle" in [each.name for each in exporters_for(target)]
     policies, contract = open_run(args.run)
     announce(args.run)
-    export_bundle(policies, contract, args.out)
-    files = {f.name: f.stat().st_size for f in sorted(args.out.iterdir())}
+    export_bundle(policies, contract, args.out, target=target)
+    written = sorted(f for f in args.out.rglob("*") if f.is_file())
+    files = {f.relative_to(args.out).as_posix(): f.stat().st_size for f in written}
     if args.json:
-        print_json({"bundle": str(args.out), "task": contract.task_id, "files": files})
+        print_json({"bundle": str(args.out), "task": contract.task_id, "target": target, "files": files})
         return 0
     print(f"exported {contract.task_id} to {args.out}")
     for name, size in files.items():
         print(f"  {name:16} {size:>9,} bytes")
-    print(f"Check it with: rookery export --check {args.out}")
+    if checked:
+        print(f"Check it with: rookery export --check {args.out}")
     return 0
 
 

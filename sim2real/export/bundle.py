@@ -1,4 +1,4 @@
-"""The bundle: a folder with everything that is needed to run a policy without Rookery, and to check the copy.
+"""The folder of an export, by default the bundle: all that is needed to run a policy without Rookery, and to check the copy.
 
     policy.onnx  policy.c  policy.h  contract.json  golden.npz
 
@@ -11,10 +11,9 @@ import contextlib
 import fcntl
 import glob
 import os
-import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,70 +21,115 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.files import flush, make_folder
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
-from rookery.sim2real.export.c import c_source, policy_arrays
-from rookery.sim2real.export.golden import write_golden
-from rookery.sim2real.export.onnx import export_onnx
+from rookery.sim2real.export.exporter import (
+    C_FILE,
+    CONTRACT,
+    GOLDEN,
+    HEADER,
+    ONNX,
+    Export,
+    Exporter,
+    file_name,
+    is_file_of,
+)
+from rookery.sim2real.export.exporters import EXPORTERS, exporter, exporters_for
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
 PARTS = {"new", "old"}
 """What a temporary folder of an export holds: the new bundle, and while it takes its place the old one."""
-BUNDLE_FILE = re.compile(r"contract\.json|policy(_[\w-]+)?\.(onnx|c|h)|golden(_[\w-]+)?\.npz")
+
+
+class ContractFile(Exporter):
+    """The contract alone: what the numbers mean."""
+
+    name = "contract"
+    includes = ()
+    files = (CONTRACT,)
+
+    def write(self, export: Export, folder: Path) -> None:
+        export.contract.write(folder / CONTRACT)
+
+
+class Bundle(Exporter):
+    """ONNX, C, contract and golden vectors, which `rookery export --check` compares."""
+
+    name = "bundle"
+    includes = ("contract", "onnx", "c", "golden")
+
+    def write(self, export: Export, folder: Path) -> None:
+        """Nothing more than what it includes."""
 
 
 def bundle_files(contract: Contract) -> dict[str, dict[str, str]]:
     """By group, the file names of its "onnx", "c", "h" and "golden"."""
-    groups = list(contract.groups)
-    out = {}
-    for group in groups:
-        suffix = f"_{group}" if len(groups) > 1 else ""
-        out[group] = {kind: f"policy{suffix}.{kind}" for kind in ("onnx", "c", "h")}
-        out[group]["golden"] = f"golden{suffix}.npz"
-    return out
+    kinds = {"onnx": ONNX, "c": C_FILE, "h": HEADER, "golden": GOLDEN}
+    return {g: {kind: file_name(file, contract, g) for kind, file in kinds.items()} for g in contract.groups}
 
 
 def export_bundle(
-    policies: Mapping[str, Policy], contract: Contract, folder: Path | str, prefix: str = "rookery"
+    policies: Mapping[str, Policy],
+    contract: Contract,
+    folder: Path | str,
+    prefix: str = "rookery",
+    target: str = "bundle",
 ) -> Path:
-    """Write the bundle of a run.
+    """Write the bundle of a run, or what another exporter makes of it.
 
-    The folder appears complete or not at all, also after a power cut; an older bundle in its place is replaced. A power cut at
+    The folder appears complete or not at all, also after a power cut; an older export in its place is replaced. A power cut at
     that very moment leaves one of both, perhaps in a hidden folder beside it.
 
     Args:
         policies: by group, `rookery.policies.policy.Policy`.
         contract: their contract; stages that are still null are filled in from the policies.
-        folder: where to; new, empty, or an older bundle.
+        folder: where to; new, empty, or an older export.
         prefix: beginning of the C names; with several groups the group's name follows it.
+        target: name of an exporter, see exporters.py.
 
     Returns:
         The folder.
 
     Raises:
-        RookeryError: when policies and contract disagree, the policy has numbers that are not finite, the folder holds
-            other files, or the disk refuses.
+        RookeryError: when policies and contract disagree, the policy has numbers that are not finite, an exporter refuses
+            it, the folder holds other files, or the disk refuses.
     """
-    contract = with_stages(contract, policies)
-    with _new_folder(Path(folder)) as inside:
-        contract.write(inside / "contract.json")
-        for group, files in bundle_files(contract).items():
-            policy = policies[group]
-            names = f"{prefix}_{group.replace('-', '_')}" if len(policies) > 1 else prefix
-            code, header = c_source(contract, group, policy_arrays(policy), names, files["h"])
-            (inside / files["c"]).write_text(code, encoding="ascii")
-            (inside / files["h"]).write_text(header, encoding="ascii")
-            write_golden(policy, contract.fingerprint, inside / files["golden"])
-            export_onnx(policy, contract, group, inside / files["onnx"])
+    exporters = exporters_for(target)
+    export = Export(policies, with_stages(contract, policies), prefix)
+    for policy in policies.values():
+        if fault := policy.fault():
+            raise RookeryError(f"the policy holds {fault}: export an earlier checkpoint or another run.")
+    for each in exporters:
+        each.check(export)
+    with _new_folder(Path(folder), exporters) as inside:
+        for each in exporters:
+            _write(each, export, inside)
     return Path(folder)
 
 
+def _write(each: Exporter, export: Export, folder: Path) -> None:
+    """Let an exporter write its files, no fewer and no others."""
+    before = _files_in(folder)
+    wanted = {file_name(file, export.contract, group) for file in each.files for group in export.contract.groups}
+    for name in wanted:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    each.write(export, folder)
+    if found := (_files_in(folder) - before) ^ wanted:
+        name = min(found)
+        what = "did not write" if name in wanted else "wrote"
+        raise RookeryError(f"the exporter {each.name!r} {what} {name}: its `files` must name what it writes.")
+
+
+def _files_in(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_symlink() or not p.is_dir()}
+
+
 @contextlib.contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
+def _new_folder(folder: Path, exporters: Sequence[Exporter]) -> Iterator[Path]:
     """A temporary folder that takes the place of `folder` when the block ends well and all is on the disk, and vanishes when it
-    does not."""
+    does not. What stands there now must be files of some exporter of this package or of `exporters`."""
     target = folder.resolve()
-    _refuse_foreign(target, folder)
+    _refuse_foreign(target, folder, exporters)
     temporary = held = None
     try:
         make_folder(target.parent)
@@ -96,7 +140,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
         inside = temporary / "new"
         inside.mkdir()
         yield inside
-        for path in (*sorted(inside.iterdir()), inside, temporary, target.parent):
+        for path in (*sorted(inside.rglob("*")), inside, temporary, target.parent):
             flush(path)
         _swap(inside, target, temporary / "old")
     except OSError as e:
@@ -144,12 +188,13 @@ def _swap(new: Path, target: Path, old: Path) -> None:
         raise
 
 
-def _refuse_foreign(target: Path, shown: Path) -> None:
-    """Replacing a folder deletes what is in it, so only an empty one or an older bundle may be replaced."""
+def _refuse_foreign(target: Path, shown: Path, exporters: Sequence[Exporter]) -> None:
+    """Replacing a folder deletes what is in it, so only an empty one or an older export may be replaced."""
     if target == Path.cwd():
         raise RookeryError(f"{shown} is the current folder, which cannot be replaced: give --out a folder inside it.")
     if target.is_dir():
-        other = sorted(p.name for p in target.iterdir() if not BUNDLE_FILE.fullmatch(p.name))
+        known = [file for each in (*map(exporter, EXPORTERS), *exporters) for file in each.files]
+        other = sorted(path for path in _files_in(target) if not any(is_file_of(file, path) for file in known))
         if other:
             raise RookeryError(f"{shown} holds files that are no bundle ({other[0]}): give --out a new folder.")
     elif target.exists():

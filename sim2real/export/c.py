@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from rookery.policies.stages.c_text import LIMIT, literal, table
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.contract import Contract, ContractGroup, Delay
+from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter
 from rookery.sim2real.export.functions import Functions
 from rookery.sim2real.schema import CONVENTIONS
 
@@ -27,6 +29,26 @@ if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
 Array = NDArray[np.float32]
+
+
+class C(Exporter):
+    """C99 source and header."""
+
+    name = "c"
+    files = (C_FILE, HEADER)
+
+    def check(self, export: Export) -> None:
+        for group in export.policies:
+            prefix = export.c_prefix(group)
+            _check_prefix(prefix)
+            Functions(export.contract.groups[group], prefix).functions()
+
+    def write(self, export: Export, folder: Path) -> None:
+        for group, policy, (source, header) in export.parts(folder, *self.files):
+            arrays = policy_arrays(policy)
+            code, declared = c_source(export.contract, group, arrays, export.c_prefix(group), header.name)
+            source.write_text(code, encoding="ascii")
+            header.write_text(declared, encoding="ascii")
 
 
 def policy_arrays(policy: Policy) -> dict[str, Array]:
@@ -56,9 +78,13 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
     Raises:
         RookeryError: when the prefix is not a C identifier, or a stage has no C.
     """
+    _check_prefix(prefix)
+    return _code(contract.groups[group], arrays, prefix, header), _header(contract, group, prefix)
+
+
+def _check_prefix(prefix: str) -> None:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,40}", prefix):
         raise RookeryError(f"{prefix!r} cannot begin C names: use letters, digits and underscores, a letter first.")
-    return _code(contract.groups[group], arrays, prefix, header), _header(contract, group, prefix)
 
 
 def _header(contract: Contract, group: str, prefix: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.export.exporter import GOLDEN, Export, Exporter
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 Array = NDArray[np.float32]
 EPISODE = 47
 """Golden observations in a row that a policy with memory takes before it begins anew."""
+
+
+class GoldenVectors(Exporter):
+    """Golden vectors: observations and the policy's answers."""
+
+    name = "golden"
+    files = (GOLDEN,)
+
+    def write(self, export: Export, folder: Path) -> None:
+        for _, policy, (path,) in export.parts(folder, *self.files):
+            write_golden(policy, export.contract.fingerprint, path)
 
 
 def golden_observations(policy: Policy, seed: int = 0) -> Array:

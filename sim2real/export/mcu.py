@@ -9,6 +9,7 @@ Semihosting lets the emulated program open files of this machine with the user's
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ from rookery.sim2real.export.check import (
     read_golden,
     read_weights,
 )
+from rookery.sim2real.export.exporter import Export, Exporter
 from rookery.sim2real.export.native import FLAGS, Header, compile_c
 from rookery.sim2real.export.trust import write_source
 
@@ -60,6 +62,21 @@ BOARDS = {
 }
 
 
+class Microcontroller(Exporter):
+    """The bundle, with what its C takes on an emulated Cortex-M4 in mcu.json."""
+
+    name = "mcu"
+    includes = ("bundle",)
+    files = ("mcu.json",)
+
+    def check(self, export: Export) -> None:
+        _check_tools()
+
+    def write(self, export: Export, folder: Path) -> None:
+        board = "netduinoplus2"
+        (folder / self.files[0]).write_text(json.dumps({"board": board, **check_mcu(folder, board)}, indent=2) + "\n")
+
+
 def check_mcu(
     folder: Path | str, board: str = "netduinoplus2", tolerance: float = 1e-5, run_c: bool = False
 ) -> dict[str, float]:
@@ -81,11 +98,7 @@ def check_mcu(
     """
     if board not in BOARDS:
         raise unknown("board", board, BOARDS)
-    for tool in (COMPILER, SIZE, EMULATOR):
-        if shutil.which(tool) is None:
-            raise RookeryError(
-                f"{tool} is not installed: `apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm`."
-            )
+    _check_tools()
     folder = Path(folder)
     contract = read_bundle_contract(folder)
     result = {"mcu_max_error": 0.0, "mcu_flash_bytes": 0, "mcu_instructions": 0}
@@ -102,6 +115,14 @@ def check_mcu(
         result["mcu_flash_bytes"] += flash
         result["mcu_instructions"] = max(result["mcu_instructions"], instructions)
     return result
+
+
+def _check_tools() -> None:
+    for tool in (COMPILER, SIZE, EMULATOR):
+        if shutil.which(tool) is None:
+            raise RookeryError(
+                f"{tool} is not installed: `apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm`."
+            )
 
 
 def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board) -> tuple[int, int, Array]:

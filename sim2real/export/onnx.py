@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.export.exporter import ONNX, Export, Exporter
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -27,6 +28,17 @@ STATE_OUTPUT = "h_out"
 KNOWN = "known_targets"
 CONTRACT_KEY = "rookery_contract"
 GROUP_KEY = "rookery_group"
+
+
+class Onnx(Exporter):
+    """ONNX, one file with all weights."""
+
+    name = "onnx"
+    files = (ONNX,)
+
+    def write(self, export: Export, folder: Path) -> None:
+        for group, policy, (path,) in export.parts(folder, *self.files):
+            export_onnx(policy, export.contract, group, path)
 
 
 def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> None:

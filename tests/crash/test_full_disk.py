@@ -149,7 +149,7 @@ def small_onnx(monkeypatch) -> None:
     def write(policy: Policy, contract: Any, group: str, path: Path) -> None:
         path.write_bytes(layers_of(policy)[0].weight.detach().numpy().tobytes())
 
-    monkeypatch.setattr("rookery.sim2real.export.bundle.export_onnx", write)
+    monkeypatch.setattr("rookery.sim2real.export.onnx.export_onnx", write)
 
 
 @pytest.mark.parametrize("replaced", [False, True])

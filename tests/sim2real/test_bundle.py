@@ -84,11 +84,11 @@ def test_an_older_bundle_is_replaced_and_a_failure_leaves_it(
         path.write_bytes(b"new")
 
     with monkeypatch.context() as m:
-        m.setattr("rookery.sim2real.export.bundle.export_onnx", full)
+        m.setattr("rookery.sim2real.export.onnx.export_onnx", full)
         with pytest.raises(RookeryError, match="No space left on device"):
             export_bundle({"drone": make_policy()}, contract, bundle)
     assert {p.name: p.read_bytes() for p in bundle.iterdir()} == before
-    monkeypatch.setattr("rookery.sim2real.export.bundle.export_onnx", fake_onnx)
+    monkeypatch.setattr("rookery.sim2real.export.onnx.export_onnx", fake_onnx)
     export_bundle({"drone": make_policy()}, contract, bundle)
     assert (bundle / "policy.onnx").read_bytes() == b"new"
     assert [p.name for p in bundle.parent.iterdir()] == ["bundle"], "no temporary folder is left"
@@ -105,7 +105,7 @@ def test_the_old_bundle_comes_back_when_the_last_rename_fails(bundle: Path, monk
         rename(a, b)
 
     monkeypatch.setattr(module.os, "rename", second_fails)
-    with pytest.raises(RookeryError, match="Input/output error"), module._new_folder(bundle):
+    with pytest.raises(RookeryError, match="Input/output error"), module._new_folder(bundle, []):
         pass
     assert (bundle / "policy.onnx").is_file()
 
@@ -136,7 +136,7 @@ def test_a_bundle_that_a_kill_left_hidden_comes_back(
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("rookery.sim2real.export.bundle.export_onnx", full)
+    monkeypatch.setattr("rookery.sim2real.export.onnx.export_onnx", full)
     with pytest.raises(RookeryError, match="No space left on device"):
         export_bundle({"drone": make_policy()}, contract, bundle)
     assert (bundle / "policy.onnx").is_file()

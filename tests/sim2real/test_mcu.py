@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.golden import write_golden
 from rookery.sim2real.export.mcu import BOARDS, COMPILER, EMULATOR, SIZE, check_mcu
@@ -61,6 +63,15 @@ def test_whole_bundle(shared_bundle: Path, board: str) -> None:
     weights = 4 * (15 * 32 + 32 + 32 * 32 + 32 + 32 * 3 + 3)
     assert weights < result["mcu_flash_bytes"] < weights + 2000
     assert 1000 < result["mcu_instructions"] < 100_000
+
+
+@pytest.mark.usefixtures("_tools")
+def test_the_target_writes_the_figures_beside_the_bundle(shared_bundle: Path, tmp_path: Path) -> None:
+    contract = Contract.read(shared_bundle)
+    folder = export_bundle({"drone": make_policy()}, contract, tmp_path / "out", target="mcu")
+    assert {p.name for p in folder.iterdir()} == {*(p.name for p in shared_bundle.iterdir()), "mcu.json"}
+    figures = json.loads((folder / "mcu.json").read_text())
+    assert figures == {"board": "netduinoplus2", **check_mcu(shared_bundle)}
 
 
 @pytest.mark.usefixtures("_tools")

@@ -186,7 +186,7 @@ def test_a_module_has_onnx_and_says_that_it_has_no_c(tmp_path: Path) -> None:
     group = group_of(6, 3)
     contract = with_stages(describe("some-task", {"leg": group}, 0.01), {"leg": policy})
     with pytest.raises(
-        RookeryError, match=r"the module 'policies_gru:gru', and C export knows the stages .*export_onnx"
+        RookeryError, match=r"the module 'policies_gru:gru', and C export knows the stages .*--target onnx"
     ):
         c_source(contract, "leg", policy_arrays(policy), "rookery", "policy.h")
     from rookery.sim2real.export.onnx import export_onnx
