@@ -7,6 +7,7 @@ lacks is None or empty.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 Triple = tuple[float, float, float]
 
@@ -62,8 +63,13 @@ class Multirotor:
         max_tilt: rad, that the velocity loop may ask for.
         thrust_curve: N; a rotor at normalised speed u in [0, 1] pushes with t0 + t1 u + t2 u^2 along body z.
         torque_curve: N m; likewise its reaction torque about body z, times its direction.
+        curve_order: of the coefficients of both curves.
         tau_up, tau_down: s; du/dt = (command - u) / tau, rising and falling.
         integrated_yaw: whether a yaw rate moves a yaw angle that is tracked, as the Crazyflie firmware does.
+        gravity: m/s^2, that the velocity loop counts on.
+        yaw_kp: 1/s, of the position loop's yaw: yaw rate command = yaw_kp (yaw command - yaw).
+        least_lift: share of gravity that the velocity loop's thrust supplies at least.
+        least_cosine: of the tilt, by which the velocity loop's thrust is divided at least.
     """
 
     rotors: tuple[Rotor, ...]
@@ -77,6 +83,11 @@ class Multirotor:
     tau_up: float
     tau_down: float
     integrated_yaw: bool
+    curve_order: Literal["t0, t1, t2 of t0 + t1 u + t2 u^2"] = "t0, t1, t2 of t0 + t1 u + t2 u^2"
+    gravity: float = 9.81
+    yaw_kp: float = 2.0
+    least_lift: float = 0.3
+    least_cosine: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -201,6 +212,7 @@ class Actuation:
         references: how the joints' targets move, where they do not jump.
         tool_goal: of actions that move a goal of the tool.
         gripper: of an arm.
+        torque_rate: N m/s, by which torques that an action asks for change at most; None without such torques.
     """
 
     steps: tuple[str, ...]
@@ -211,3 +223,4 @@ class Actuation:
     references: JointReferences | None = None
     tool_goal: ToolGoal | None = None
     gripper: Gripper | None = None
+    torque_rate: float | None = None

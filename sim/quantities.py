@@ -26,6 +26,8 @@ ANGULAR_VELOCITY = Quantity("angular velocity", 3, "rad/s", "body")
 WORLD_Z = Constant((0.0, 0.0, 1.0), "1", "world", "world's z axis")
 
 LAST_ACTION = "commanded action of the step before, clipped to [-1, 1]"
+ACTED = "action of the step before as it took effect, clipped to [-1, 1]"
+"""The same of tasks whose actions may be late: there it is the late one."""
 
 TOOL_POSITION = Quantity("tool's position", 3, "m", "world", place=True)
 TOOL_ROTATION = Quantity("tool's rotation", 4, "1", "world", axes="tool")

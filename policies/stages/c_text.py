@@ -5,6 +5,7 @@ Comparisons are written so that a NaN passes through, as it does in torch.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -78,6 +79,16 @@ def function(head: str, declared: Sequence[str], steps: Sequence[str]) -> str:
     """A static function with its declarations and statements."""
     body = [f"    {line}" for line in declared] + [""] * bool(declared) + [f"    {line}" for line in steps]
     return "\n".join(["", f"static void {head}", "{", *body, "}"])
+
+
+def public(head: str, steps: Sequence[str]) -> str:
+    """A function for the header, of statements whose loops count by `i`; parameters that none of them reads are marked so."""
+    text = "\n".join(steps)
+    parameters = re.findall(r"(\w+)(?:\[\w*\])*[,)]", head)
+    unread = [f"(void){name};" for name in parameters if name != "void" and not re.search(rf"\b{name}\b", text)]
+    counter = ["int i;"] * ("(i = 0;" in text)
+    body = [f"    {line}" for step in (*counter, *unread, *steps) for line in step.split("\n")]
+    return "\n".join(["", head, "{", *body, "}"])
 
 
 def _activation(name: str, body: str) -> str:

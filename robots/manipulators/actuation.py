@@ -45,6 +45,7 @@ def arm_actuation(arm: Manipulator) -> Actuation:
         references=_references(arm) if servo else None,
         tool_goal=arm.action.tool_goal(arm),
         gripper=_gripper(arm) if arm.grips else None,
+        torque_rate=None if servo else float(model.torque_rate),
     )
 
 

@@ -118,7 +118,7 @@ def run(args: Args) -> int:
     from rookery.sim2real.export.bundle import export_bundle
     from rookery.sim2real.export.check import check_bundle
 
-    bundle = export_bundle(*open_run(folder), folder / "bundle")
+    bundle = export_bundle(*open_run(folder), folder / "bundle", overwrite=True)
     steps.begin_step("checking the exported C and ONNX against the network")
     checked = check_bundle(bundle)
     missed = [engine for engine, result in results.items() if result["success_rate"] < args.target_success]

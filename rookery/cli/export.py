@@ -26,8 +26,9 @@ EXAMPLES = """
 class Args:
     """Write a policy for hardware, or check a bundle.
 
-    A bundle holds policy.onnx, policy.c and policy.h (C99, no malloc), contract.json, which defines every input and
-    output, and golden.npz, observations with the actions of the network. --target writes something else, such as the
+    A bundle holds policy.c, policy.h and policy.hpp (C99 and C++17, no malloc), which go from measured state to actuator
+    command, policy.onnx, contract.json, which defines every input and output, golden.npz, observations with the actions of
+    the network, and a README that says how to call it. --target writes something else, such as the
     network alone. --check reloads it without PyTorch and
     compares ONNX Runtime and the compiled C with those actions. Only C that Rookery itself generates from the bundle's
     contract and weights is run; other C needs --run-c, and then runs with your rights.
@@ -47,6 +48,7 @@ class Args:
             help=f"Exporter: {', '.join(EXPORTERS)}, or one of your own as FILE.py:Class. Default: bundle.",
         ),
     ] = None
+    overwrite: Annotated[bool, tyro.conf.arg(help="Replace an older export in --out.")] = False
     check: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Bundle to check.")] = None
     mcu: Annotated[
         bool,
@@ -62,7 +64,7 @@ class Args:
 def run(args: Args) -> int:
     """Export or check; an error where a check fails."""
     if args.check is not None:
-        if (args.run, args.out, args.target) != (None, None, None):
+        if (args.run, args.out, args.target, args.overwrite) != (None, None, None, False):
             raise RookeryError("--check takes a bundle alone: export first, then `rookery export --check DIR`.")
         return _check(args.check, args.mcu, args.run_c, args.json)
     for option, given in (("--mcu", args.mcu), ("--run-c", args.run_c)):
@@ -78,7 +80,7 @@ def run(args: Args) -> int:
     checked = "bundle" in [each.name for each in exporters_for(target)]
     policies, contract = open_run(args.run)
     announce(args.run)
-    export_bundle(policies, contract, args.out, target=target)
+    export_bundle(policies, contract, args.out, target=target, overwrite=args.overwrite)
     written = sorted(f for f in args.out.rglob("*") if f.is_file())
     files = {f.relative_to(args.out).as_posix(): f.stat().st_size for f in written}
     if args.json:

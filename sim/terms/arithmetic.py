@@ -163,7 +163,7 @@ class Clipped(Of):
 
     def write(self, c: CWriter) -> str:
         of, low, high = self.of.write(c), c.number(self.low), c.number(self.high)
-        return c.array(self.size, lambda i: f"fminf(fmaxf({of}[{i}], {low}), {high})")
+        return c.array(self.size, lambda i: f"within({of}[{i}], {low}, {high})")
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class Largest(Of):
         of = self.of.write(c)
         most = "0.0f"
         for i, over in enumerate(self.over):
-            most = f"fmaxf({most}, fabsf({of}[{i}]) / {c.number(over)})"
+            most = f"larger({most}, fabsf({of}[{i}]) / {c.number(over)})"
         return c.array(1, lambda i: most)
 
 

@@ -1,8 +1,8 @@
 """The folder of an export, by default the bundle: all that is needed to run a policy without Rookery, and to check the copy.
 
-    policy.onnx  policy.c  policy.h  contract.json  golden.npz
+    README.md  policy.onnx  policy.c  policy.h  policy.hpp  contract.json  golden.npz
 
-With several agent groups every file but the contract carries the group's name: `policy_keeper.onnx`.
+With several agent groups every file but README and contract carries the group's name: `policy_keeper.onnx`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import flush, make_folder
+from rookery.sim.untrusted import read_json
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.exporter import (
     C_FILE,
     CONTRACT,
+    CPP_HEADER,
     GOLDEN,
     HEADER,
     ONNX,
+    README,
     Export,
     Exporter,
     file_name,
@@ -53,18 +56,18 @@ class ContractFile(Exporter):
 
 
 class Bundle(Exporter):
-    """ONNX, C, contract and golden vectors, which `rookery export --check` compares."""
+    """README, ONNX, C, contract and golden vectors, which `rookery export --check` compares."""
 
     name = "bundle"
-    includes = ("contract", "onnx", "c", "golden")
+    includes = ("contract", "onnx", "c", "cpp", "golden", "readme")
 
     def write(self, export: Export, folder: Path) -> None:
         """Nothing more than what it includes."""
 
 
 def bundle_files(contract: Contract) -> dict[str, dict[str, str]]:
-    """By group, the file names of its "onnx", "c", "h" and "golden"."""
-    kinds = {"onnx": ONNX, "c": C_FILE, "h": HEADER, "golden": GOLDEN}
+    """By group, the file names of its "onnx", "c", "h", "hpp" and "golden"."""
+    kinds = {"onnx": ONNX, "c": C_FILE, "h": HEADER, "hpp": CPP_HEADER, "golden": GOLDEN}
     return {g: {kind: file_name(file, contract, g) for kind, file in kinds.items()} for g in contract.groups}
 
 
@@ -74,25 +77,27 @@ def export_bundle(
     folder: Path | str,
     prefix: str = "rookery",
     target: str = "bundle",
+    overwrite: bool = False,
 ) -> Path:
     """Write the bundle of a run, or what another exporter makes of it.
 
-    The folder appears complete or not at all, also after a power cut; an older export in its place is replaced. A power cut at
-    that very moment leaves one of both, perhaps in a hidden folder beside it.
+    The folder appears complete or not at all, also after a power cut; an older export in its place is kept, or replaced where
+    that is asked for. A power cut at that very moment leaves one of both, perhaps in a hidden folder beside it.
 
     Args:
         policies: by group, `rookery.policies.policy.Policy`.
         contract: their contract; stages that are still null are filled in from the policies.
-        folder: where to; new, empty, or an older export.
+        folder: where to; new, empty, or with `overwrite` an older export.
         prefix: beginning of the C names; with several groups the group's name follows it.
         target: name of an exporter, see exporters.py.
+        overwrite: replace an older export.
 
     Returns:
         The folder.
 
     Raises:
         RookeryError: when policies and contract disagree, the policy has numbers that are not finite, an exporter refuses
-            it, the folder holds other files, or the disk refuses.
+            it, the folder holds an older export and is to be kept, or other files, or the disk refuses.
     """
     exporters = exporters_for(target)
     export = Export(policies, with_stages(contract, policies), prefix)
@@ -101,7 +106,7 @@ def export_bundle(
             raise RookeryError(f"the policy holds {fault}: export an earlier checkpoint or another run.")
     for each in exporters:
         each.check(export)
-    with _new_folder(Path(folder), exporters) as inside:
+    with _new_folder(Path(folder), exporters, overwrite) as inside:
         for each in exporters:
             _write(each, export, inside)
     return Path(folder)
@@ -125,7 +130,7 @@ def _files_in(folder: Path) -> set[str]:
 
 
 @contextlib.contextmanager
-def _new_folder(folder: Path, exporters: Sequence[Exporter]) -> Iterator[Path]:
+def _new_folder(folder: Path, exporters: Sequence[Exporter], overwrite: bool) -> Iterator[Path]:
     """A temporary folder that takes the place of `folder` when the block ends well and all is on the disk, and vanishes when it
     does not. What stands there now must be files of some exporter of this package or of `exporters`."""
     target = folder.resolve()
@@ -134,6 +139,8 @@ def _new_folder(folder: Path, exporters: Sequence[Exporter]) -> Iterator[Path]:
     try:
         make_folder(target.parent)
         _remove_stale(target)
+        if not overwrite:
+            _refuse_older(folder)
         temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
         held = os.open(temporary, os.O_RDONLY)
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -188,13 +195,26 @@ def _swap(new: Path, target: Path, old: Path) -> None:
         raise
 
 
+def _refuse_older(folder: Path) -> None:
+    """An export is replaced only on demand."""
+    try:
+        task = read_json(folder / CONTRACT)["task_id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # none, or damaged: what it is then is judged by its files
+    raise RookeryError(
+        f"{folder} holds an export of {task!r:.80}: say --overwrite to replace it, or give --out a new folder."
+    )
+
+
 def _refuse_foreign(target: Path, shown: Path, exporters: Sequence[Exporter]) -> None:
     """Replacing a folder deletes what is in it, so only an empty one or an older export may be replaced."""
     if target == Path.cwd():
         raise RookeryError(f"{shown} is the current folder, which cannot be replaced: give --out a folder inside it.")
     if target.is_dir():
         known = [file for each in (*map(exporter, EXPORTERS), *exporters) for file in each.files]
-        other = sorted(path for path in _files_in(target) if not any(is_file_of(file, path) for file in known))
+        there = _files_in(target)
+        other = sorted(path for path in there if not any(is_file_of(file, path) for file in known))
+        other += [README] * (there == {README})  # anything may have a README
         if other:
             raise RookeryError(f"{shown} holds files that are no bundle ({other[0]}): give --out a new folder.")
     elif target.exists():

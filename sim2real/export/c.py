@@ -20,15 +20,19 @@ from numpy.typing import NDArray
 from rookery.policies.stages.c_text import LIMIT, literal, table
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.terms.c import comment as _c
 from rookery.sim2real.contract import Contract, ContractGroup, Delay
 from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter
 from rookery.sim2real.export.functions import Functions
+from rookery.sim2real.export.loops_c import LoopsC
+from rookery.sim2real.export.state_c import StateC
 from rookery.sim2real.schema import CONVENTIONS
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
 Array = NDArray[np.float32]
+Part = StateC | LoopsC
 
 
 class C(Exporter):
@@ -79,7 +83,8 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
         RookeryError: when the prefix is not a C identifier, or a stage has no C.
     """
     _check_prefix(prefix)
-    return _code(contract.groups[group], arrays, prefix, header), _header(contract, group, prefix)
+    below = [StateC(contract, group, prefix), LoopsC(contract, group, prefix)]
+    return _code(contract.groups[group], arrays, prefix, header, below), _header(contract, group, prefix, below)
 
 
 def _check_prefix(prefix: str) -> None:
@@ -87,7 +92,7 @@ def _check_prefix(prefix: str) -> None:
         raise RookeryError(f"{prefix!r} cannot begin C names: use letters, digits and underscores, a letter first.")
 
 
-def _header(contract: Contract, group: str, prefix: str) -> str:
+def _header(contract: Contract, group: str, prefix: str, below: Sequence[Part]) -> str:
     declared = contract.groups[group]
     spec = declared.spec
     upper = prefix.upper()
@@ -136,7 +141,7 @@ void {prefix}_observe(const float raw[{functions.frame}], float {_frame(function
 
 /* Actions in [-1, 1] to physical commands. action and command may be the same array. */
 void {prefix}_command(const float action[{functions.outputs}], float command[{functions.outputs}]);
-{functions.declarations()}
+{functions.declarations()}{"".join(part.declarations() for part in below)}
 #ifdef __cplusplus
 }}
 #endif
@@ -240,7 +245,7 @@ def _actuator_line(group: ContractGroup) -> str:
     return f"\n *\n * Motors or joints are numbered in the order {order}." if order else ""
 
 
-def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header: str) -> str:
+def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header: str, below: Sequence[Part]) -> str:
     terms = group.spec.observation
     action = group.spec.action
     functions = Functions(group, prefix)
@@ -258,6 +263,7 @@ def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header
             *functions.helpers(),
             functions.functions(),
             _scaling_functions(functions, prefix),
+            *(text for part in below for text in part.code()),
         ]
     )
 
@@ -285,11 +291,3 @@ void {prefix}_command(const float action[{outputs}], float command[{outputs}])
     }}
 }}
 """
-
-
-def _c(words: object) -> str:
-    """Text that cannot end or nest a C comment, nor form a trigraph."""
-    line = " ".join(str(words).encode("ascii", "replace").decode().split())
-    for bad, good in (("*/", "* /"), ("/*", "/ *"), ("??", "? ?"), ("\\", "/"), ('"', "'")):
-        line = line.replace(bad, good)
-    return line

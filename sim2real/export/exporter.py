@@ -27,13 +27,26 @@ from rookery.sim2real.contract import Contract
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
-__all__ = ["CONTRACT", "C_FILE", "GOLDEN", "HEADER", "ONNX", "Export", "Exporter", "file_name", "is_file_of"]
+__all__ = [
+    "CONTRACT",
+    "CPP_HEADER",
+    "C_FILE",
+    "GOLDEN",
+    "HEADER",
+    "ONNX",
+    "README",
+    "Export",
+    "Exporter",
+    "file_name",
+    "is_file_of",
+]
 
-CONTRACT, ONNX, C_FILE, HEADER, GOLDEN = (
-    "contract.json",
+CONTRACT, README = "contract.json", "README.md"
+ONNX, C_FILE, HEADER, CPP_HEADER, GOLDEN = (
     "policy{group}.onnx",
     "policy{group}.c",
     "policy{group}.h",
+    "policy{group}.hpp",
     "golden{group}.npz",
 )
 

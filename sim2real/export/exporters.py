@@ -31,6 +31,8 @@ EXPORTERS: dict[str, str | type[Exporter]] = {
     "contract": "rookery.sim2real.export.bundle:ContractFile",
     "onnx": "rookery.sim2real.export.onnx:Onnx",
     "c": "rookery.sim2real.export.c:C",
+    "cpp": "rookery.sim2real.export.cpp_header:Cpp",
+    "readme": "rookery.sim2real.export.readme:Readme",
     "golden": "rookery.sim2real.export.golden:GoldenVectors",
     "mcu": "rookery.sim2real.export.mcu:Microcontroller",
 }

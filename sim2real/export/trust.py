@@ -13,6 +13,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_bytes
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source
+from rookery.sim2real.export.cpp_header import cpp_header
 from rookery.sim2real.export.native import Header
 
 Array = NDArray[np.float32]
@@ -25,7 +26,7 @@ def write_source(
     folder: Path, files: Mapping[str, str], contract: Contract, group: str, header: Header, weights: Mapping[str, Array],
     build: Path, run_c: bool,
 ) -> Path:  # fmt: skip
-    """Put the C of a bundle and its header into the folder `build`, if it may run.
+    """Put the C of a bundle and its headers into the folder `build`, if it may run.
 
     Args:
         folder, files: the bundle, and the names of the group's files.
@@ -42,7 +43,7 @@ def write_source(
     Raises:
         RookeryError: the C may not run.
     """
-    given = {files[kind]: _bytes(folder / files[kind]) for kind in ("c", "h")}
+    given = {files[kind]: _bytes(folder / files[kind]) for kind in ("c", "h", "hpp")}
     wanted = _generated(files, contract, group, header, weights)
     if given != wanted and not run_c:
         changed = folder / next((n for n in given if n in wanted and given[n] != wanted[n]), files["c"])
@@ -57,7 +58,7 @@ def write_source(
 def _generated(
     files: Mapping[str, str], contract: Contract, group: str, header: Header, weights: Mapping[str, Array]
 ) -> dict[str, bytes]:
-    """C and header by file name; nothing where contract and weights give none."""
+    """C and headers by file name; nothing where contract and weights give none."""
     shapes = {name: weight.shape for name, weight in contract.groups[group].trained.weights().items()}
     if sum(math.prod(shape) for shape in shapes.values()) > MOST_NUMBERS:
         return {}
@@ -72,7 +73,8 @@ def _generated(
         code, declarations = c_source(contract, group, arrays, header.prefix, files["h"])
     except RookeryError:
         return {}
-    return {files["c"]: code.encode("ascii"), files["h"]: declarations.encode("ascii")}
+    texts = {"c": code, "h": declarations, "hpp": cpp_header(contract, group, header.prefix, files["h"])}
+    return {files[kind]: text.encode("ascii") for kind, text in texts.items()}
 
 
 def _bytes(path: Path) -> bytes:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.robots.manipulators.allegro import AllegroHand
 from rookery.sim.buffers import Buffers
-from rookery.sim.quantities import own
+from rookery.sim.quantities import ACTED, own
 from rookery.sim.randomization.joints import joint_parameters, servo_parameters
 from rookery.sim.randomization.parameters import Parameter, body_mass, sliding_friction
 from rookery.sim.randomization.ranges import Range
@@ -118,7 +118,6 @@ def hand_parameters(world: World, hand: AllegroHand, body: str, shapes: Sequence
 
 
 FORCES = own("normal forces on the finger tips (ff, mf, rf, th) and the palm", 5, "N")
-ACTED = "action of the step before as it took effect, clipped to [-1, 1]"
 """Quantities that hands observe."""
 
 

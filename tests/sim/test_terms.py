@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import pickle
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -50,7 +53,7 @@ from rookery.sim.terms import (
     Yaw,
     from_json,
 )
-from rookery.sim.terms.c import observe_state, quantities_of
+from rookery.sim.terms.c import CWriter, comment, helpers, member, quantities_of, terms
 
 TARGET = place("target")
 QUARTER = torch.tensor([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])  # x forward looks along the world's y
@@ -212,8 +215,32 @@ def test_terms_take_unit_and_frame_from_the_expression() -> None:
 def test_one_name_is_one_quantity() -> None:
     with pytest.raises(ValueError, match="stands for two quantities"):
         quantities_of([own("a b", 2), own("a-b", 3)])
-    code = observe_state("x", [own("*/ evil \\", 1)])
-    assert "*/ evil" not in code.replace("/* ", "").replace(" */", "", 1) or "* / evil" in code
+
+
+@pytest.mark.parametrize("text", ["*/ evil \\", "/* evil", "a\nb\u2028*\u200b/ ??/", "*\\/", "*/*/*/", "//*//*"])
+def test_no_text_ends_a_comment(text: str) -> None:
+    for line in (f"/* {comment(text)} */", member(own(text, 1), "x").partition("; ")[2]):
+        inside = line[2:-2]
+        assert line.startswith("/*") and line.endswith("*/") and line.isascii() and line.isprintable()
+        assert not any(bad in inside for bad in ("*/", "/*", "??", "\\"))
+
+
+def test_nan_passes_through_the_c_as_through_torch(tmp_path: Path) -> None:
+    """A measurement that is none must not look like a limit of the term."""
+    e = Joined((Clipped(own("a", 1), -1.0, 1.0), Largest(own("b", 2), (1.0, 2.0), ("x", "y"))))
+    body = "\n".join(terms([e], CWriter()))
+    members = "".join(member(q, q.name) + "\n" for q in quantities_of([e]))
+    head = f"#include <math.h>\ntypedef struct {{ {members} }} state;\n"
+    (tmp_path / "e.c").write_text(
+        head + "\n".join(helpers(body)) + f"\nvoid e(const state *now, float *raw) {{ int i; {body} }}\n"
+    )
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "e.so", tmp_path / "e.c", "-lm"], check=True)
+    function = ctypes.CDLL(str(tmp_path / "e.so")).e
+    for a, x, y in ((0.5, 3.0, -8.0), (math.nan, 1.0, 1.0), (2.0, math.nan, 1.0), (-2.0, 1.0, math.nan)):
+        got = (ctypes.c_float * 2)()
+        function((ctypes.c_float * 3)(a, x, y), got)
+        wanted = e.evaluate({"a": torch.tensor([[a]]), "b": torch.tensor([[x, y]])})[0].tolist()
+        assert list(got) == pytest.approx(wanted, nan_ok=True)
 
 
 def test_quaternions_of_matrices() -> None:

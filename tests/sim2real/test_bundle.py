@@ -59,8 +59,8 @@ def test_several_groups_have_files_of_their_own(tmp_path: Path) -> None:
     contract = build_contract(make_env(**{"keeper": make_group(), "striker-2": make_group(2)}))
     folder = export_bundle(policies, contract, tmp_path / "team", prefix="team")
     names = {p.name for p in folder.iterdir()}
-    kinds = ("golden_{}.npz", "policy_{}.c", "policy_{}.h", "policy_{}.onnx")
-    assert names == {"contract.json", *(k.format(g) for k in kinds for g in policies)}
+    kinds = ("golden_{}.npz", "policy_{}.c", "policy_{}.h", "policy_{}.hpp", "policy_{}.onnx")
+    assert names == {"contract.json", "README.md", *(k.format(g) for k in kinds for g in policies)}
     assert "void team_striker_2_policy(" in (folder / "policy_striker-2.h").read_text()
     assert Contract.read(folder).groups["striker-2"].trained == policies["striker-2"].chain
     assert check_bundle(folder)["observations"] >= 2000
@@ -86,10 +86,10 @@ def test_an_older_bundle_is_replaced_and_a_failure_leaves_it(
     with monkeypatch.context() as m:
         m.setattr("rookery.sim2real.export.onnx.export_onnx", full)
         with pytest.raises(RookeryError, match="No space left on device"):
-            export_bundle({"drone": make_policy()}, contract, bundle)
+            export_bundle({"drone": make_policy()}, contract, bundle, overwrite=True)
     assert {p.name: p.read_bytes() for p in bundle.iterdir()} == before
     monkeypatch.setattr("rookery.sim2real.export.onnx.export_onnx", fake_onnx)
-    export_bundle({"drone": make_policy()}, contract, bundle)
+    export_bundle({"drone": make_policy()}, contract, bundle, overwrite=True)
     assert (bundle / "policy.onnx").read_bytes() == b"new"
     assert [p.name for p in bundle.parent.iterdir()] == ["bundle"], "no temporary folder is left"
 
@@ -105,7 +105,7 @@ def test_the_old_bundle_comes_back_when_the_last_rename_fails(bundle: Path, monk
         rename(a, b)
 
     monkeypatch.setattr(module.os, "rename", second_fails)
-    with pytest.raises(RookeryError, match="Input/output error"), module._new_folder(bundle, []):
+    with pytest.raises(RookeryError, match="Input/output error"), module._new_folder(bundle, [], True):
         pass
     assert (bundle / "policy.onnx").is_file()
 
@@ -120,7 +120,7 @@ def test_what_a_killed_export_left_is_removed(bundle: Path, contract: Contract) 
     (users / "notes").touch()
     held = os.open(busy, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    export_bundle({"drone": make_policy()}, contract, bundle)
+    export_bundle({"drone": make_policy()}, contract, bundle, overwrite=True)
     assert {p.name for p in bundle.parent.iterdir()} == {"bundle", busy.name, users.name}
     assert (busy / "new" / "policy.c").exists() and (users / "notes").exists()
     os.close(held)
@@ -138,7 +138,7 @@ def test_a_bundle_that_a_kill_left_hidden_comes_back(
 
     monkeypatch.setattr("rookery.sim2real.export.onnx.export_onnx", full)
     with pytest.raises(RookeryError, match="No space left on device"):
-        export_bundle({"drone": make_policy()}, contract, bundle)
+        export_bundle({"drone": make_policy()}, contract, bundle, overwrite=True)
     assert (bundle / "policy.onnx").is_file()
     assert [p.name for p in bundle.parent.iterdir()] == ["bundle"]
 
@@ -159,9 +159,28 @@ def test_folders_that_are_not_ours_are_left_alone(
     with pytest.raises(RookeryError, match="current folder"):
         export_bundle(policies, contract, ".")
     assert (tmp_path / "thesis" / "chapter1.tex").read_text() == "precious"
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "README.md").write_text("precious")
+    with pytest.raises(RookeryError, match=r"no bundle \(README.md\)"):
+        export_bundle(policies, contract, tmp_path / "project", overwrite=True)
 
 
-@pytest.mark.parametrize("name", ["contract.json", "policy.onnx", "policy.c", "policy.h", "golden.npz"])
+def test_an_older_bundle_is_kept_unless_it_may_be_replaced(bundle: Path, contract: Contract) -> None:
+    before = {p.name: p.read_bytes() for p in bundle.iterdir()}
+    with pytest.raises(RookeryError, match="holds an export of 'drone-hover': say --overwrite to replace it"):
+        export_bundle({"drone": make_policy(seed=1)}, contract, bundle)
+    assert {p.name: p.read_bytes() for p in bundle.iterdir()} == before
+    export_bundle({"drone": make_policy(seed=1)}, contract, bundle, overwrite=True)
+    assert (bundle / "policy.c").read_bytes() != before["policy.c"]
+    stale = bundle.parent / ".bundle.aaaaaaaa"
+    (stale / "new").mkdir(parents=True)
+    bundle.rename(stale / "old")  # as a kill leaves it
+    with pytest.raises(RookeryError, match="holds an export"):
+        export_bundle({"drone": make_policy()}, contract, bundle)
+    assert (bundle / "policy.c").is_file()
+
+
+@pytest.mark.parametrize("name", ["contract.json", "policy.onnx", "policy.c", "policy.h", "policy.hpp", "golden.npz"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "noise"])
 def test_damaged_files(bundle: Path, name: str, damage: str) -> None:
     path = bundle / name

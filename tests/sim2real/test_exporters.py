@@ -114,10 +114,10 @@ def test_a_users_exporter_in_a_file(shared_bundle: Path, in_tmp: Path, capsys: p
     assert files_in(folder) == {"contract.json", "policy.onnx", "firmware/sizes.txt"}
     assert (folder / "firmware" / "sizes.txt").read_text() == "15 3"
     assert [each.name for each in exporters_for("mine.py:Sizes")] == ["contract", "onnx", "sizes"]
-    export_bundle(policies, contract, folder, target="mine.py:Sizes")  # its own files may be replaced
+    export_bundle(policies, contract, folder, target="mine.py:Sizes", overwrite=True)  # its own files may be replaced
     (folder / "firmware" / "notes.md").write_text("precious")
     with pytest.raises(RookeryError, match=r"no bundle \(firmware/notes.md\)"):
-        export_bundle(policies, contract, folder, target="mine.py:Sizes")
+        export_bundle(policies, contract, folder, target="mine.py:Sizes", overwrite=True)
     with pytest.raises(RookeryError, match="not today"):
         export_bundle(policies, contract, in_tmp / "refused", target="mine.py:Refuses")
     assert not (in_tmp / "refused").exists()

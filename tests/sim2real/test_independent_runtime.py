@@ -1,4 +1,4 @@
-"""The contract is enough: a runtime without Rookery flies, walks and reaches by it, and fails where the contract is wrong.
+"""The bundle is enough: a runtime of plain calls of its C flies, walks and reaches, and fails where the contract is wrong.
 
 The plants are plain MuJoCo, stepped with rotor thrusts, joint torques or servo targets. Episodes begin where those of the
 environments begin.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import copy
+import json
 import math
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,36 +23,66 @@ import pytest
 import rookery
 from rookery.experiments.runs import open_run
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.sim2real.export.bundle import export_bundle
+from rookery.sim.terms import from_json
+from rookery.sim2real.contract import Contract
+from rookery.sim2real.export.c import c_source, policy_arrays
 from tests.sim2real import independent_runtime
-from tests.sim2real.independent_runtime import LegDrive, MotorDrive, Runtime, ToolDrive, Values, clocks_in
+from tests.sim2real.independent_runtime import Runtime, fill
 
-Bundle = Callable[[str], Path]
+Values = dict[str, Any]
+Bundle = Callable[..., "Robot"]
 Edit = Callable[[Values], None]
-COMMAND = "commanded velocity forward, velocity left, yaw rate to the left"
+FORWARD = "commanded_velocity_forward_velocity_left_yaw_rate_to_the_left"
+
+
+class Robot(Runtime):
+    """The runtime with the names that the contract gives its motors and joints."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        contract = json.loads((folder / "contract.json").read_text())
+        (group,) = contract["groups"].values()
+        self.actuation = group["actuation"]
+        self.dt = contract["control_dt"]
+        self.substeps = self.sizes["LOOP_STEPS"]
+        assert self.substeps == round(self.dt / self.actuation["period"])
 
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """Folder of the bundle of a policy of the zoo, exported once."""
+    """The C of a policy of the zoo, by its contract or by one that was changed, compiled once."""
     folder = tmp_path_factory.mktemp("bundles")
+    zoo: dict[str, Any] = {}
 
-    def export(task: str) -> Path:
-        out = folder / task
+    def export(task: str, edit: Edit | None = None, name: str = "") -> Robot:
+        out = folder / f"{task}{name}".replace(" ", "_")
+        if task not in zoo:
+            zoo[task] = open_run(Path(task))
         if not out.exists():
-            policies, contract = open_run(Path(task))
-            export_bundle(policies, contract, out)
-        return out
+            out.mkdir()
+            policies, contract = zoo[task]
+            values = contract.to_json()
+            if edit is not None:
+                edit(values)
+                said_again(values)
+                contract = Contract.from_json(values)
+            ((group, policy),) = policies.items()
+            code, header = c_source(contract, group, policy_arrays(policy), "rookery", "policy.h")
+            (out / "policy.c").write_text(code)
+            (out / "policy.h").write_text(header)
+            contract.write(out / "contract.json")
+        return Robot(out)
 
-    return export
+    yield export
+    shutil.rmtree(folder)
 
 
-def runtime_of(folder: Path, edit: Edit | None = None) -> Runtime:
-    """The runtime of a bundle, with a contract that was changed."""
-    values = copy.deepcopy(Runtime(folder).contract)
-    if edit is not None:
-        edit(values)
-    return Runtime(folder, values)
+def said_again(values: Values) -> None:
+    """The lines of terms that follow from expressions that were changed."""
+    (group,) = values["groups"].values()
+    for term in group["observation"]:
+        e = from_json(term["expression"])
+        term.update(unit=e.unit, frame=e.frame, formula=e.formula)
 
 
 def start(task: str, seed: int, **config: Any) -> tuple[mujoco.MjModel, mujoco.MjData, Any]:
@@ -92,41 +124,36 @@ def test_the_runtime_imports_nothing_of_rookery() -> None:
     assert names - set(sys.stdlib_module_names) == {"numpy"}
 
 
-def test_the_runtime_refuses_version_1(bundle: Bundle) -> None:
-    with pytest.raises(ValueError, match="export the policy again with `rookery export`"):
-        runtime_of(bundle("drone-hover"), lambda v: v.update(schema_version=1))
-
-
 # Flying
 
 
-def hover(runtime: Runtime, seed: int, seconds: float = 5.0, mass: float = 1.0) -> float:
+def hover(robot: Robot, seed: int, seconds: float = 5.0, mass: float = 1.0) -> float:
     """m, distance from the target after a flight with the mass times a factor; inf where the drone leaves the room."""
     model, data, task = start("drone-hover", seed)
     model.body("drone_0/base").mass *= mass
     mujoco.mj_setConst(model, mujoco.MjData(model))
     target = task.target[0, 0].double().numpy()
-    drive = MotorDrive(runtime.group)
     drone = CRAZYFLIE_21  # the plant's motors, from the robot and not from the contract
-    places = [model.actuator(f"drone_0/rotor_{i}").id for i in (1, 2, 3, 4)]
+    numbers = [int(r["name"].removeprefix("rotor_")) for r in robot.actuation["multirotor"]["rotors"]]
+    places = [model.actuator(f"drone_0/rotor_{i}").id for i in numbers]
     reaction = model.actuator("drone_0/reaction").id
     base = model.body("drone_0/base").id
+    directions = np.array([drone.directions[i - 1] for i in numbers])
     u = np.full(4, drone.hover_speed)
-    for _ in range(round(seconds / runtime.contract["control_dt"])):
-        command: dict[str, float] = {}
-        for k in range(runtime.substeps):
-            state = {
-                "target": target, "position": data.qpos[:3], "rotation": data.qpos[3:7], "velocity": data.qvel[:3],
-                "angular velocity": data.qvel[3:6],
-            }  # fmt: skip
-            if k == 0:
-                command = runtime.act(state)
-            motors = drive.step(command, state)
-            wanted = np.array([motors[f"rotor_{i}"] for i in (1, 2, 3, 4)])
+    robot.start()
+    robot.call("start_loops", robot.loops)
+    for _ in range(round(seconds / robot.dt)):
+        command = robot.step(
+            target=target, position=data.qpos[:3], rotation=data.qpos[3:7], velocity=data.qvel[:3],
+            angular_velocity=data.qvel[3:6],
+        )  # fmt: skip
+        for _ in range(robot.substeps):
+            fill(robot.sensed, {"angular_velocity": data.qvel[3:6]})
+            wanted = robot.call("motors", robot.loops, robot.sensed, command, out=4)
             tau = np.where(wanted > u, drone.tau_up, drone.tau_down)
             u = wanted + (u - wanted) * np.exp(-model.opt.timestep / tau)
             data.ctrl[places] = np.polyval(drone.thrust_curve[::-1], u)
-            data.ctrl[reaction] = np.dot(drone.directions, np.polyval(drone.torque_curve[::-1], u))
+            data.ctrl[reaction] = np.dot(directions, np.polyval(drone.torque_curve[::-1], u))
             mujoco.mj_step(model, data)
         if np.linalg.norm(data.qpos[:3] - target) > 4.0:
             return math.inf
@@ -135,13 +162,13 @@ def hover(runtime: Runtime, seed: int, seconds: float = 5.0, mass: float = 1.0) 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_hover(bundle: Bundle, seed: int) -> None:
-    assert hover(runtime_of(bundle("drone-hover")), seed) < 0.05
+    assert hover(bundle("drone-hover"), seed) < 0.05
 
 
 def test_hover_with_memory(bundle: Bundle) -> None:
     """A policy with memory finds out that the drone is heavier; one without sags."""
-    assert hover(runtime_of(bundle("drone-hover-gru")), 1, mass=1.3) < 0.03
-    assert hover(runtime_of(bundle("drone-hover")), 1, mass=1.3) > 0.05
+    assert hover(bundle("drone-hover-gru"), 1, mass=1.3) < 0.03
+    assert hover(bundle("drone-hover"), 1, mass=1.3) > 0.05
 
 
 def swap(values: list[Any], i: int, j: int) -> None:
@@ -150,6 +177,15 @@ def swap(values: list[Any], i: int, j: int) -> None:
 
 def expression(name: str, change: Callable[[Values], Values]) -> Edit:
     return lambda values: term(values, name).update(expression=change(term(values, name)["expression"]))
+
+
+def clocks_in(e: Any) -> list[Values]:
+    """The clocks that an expression shows."""
+    if isinstance(e, list):
+        return [c for one in e for c in clocks_in(one)]
+    if not isinstance(e, dict):
+        return []
+    return [e] if e.get("kind") == "clock" else [c for one in e.values() for c in clocks_in(one)]
 
 
 def opposite(e: Values) -> Values:
@@ -191,52 +227,50 @@ HOVER_FAULTS: dict[str, Edit] = {
 @pytest.mark.parametrize("fault", HOVER_FAULTS)
 def test_hover_notices(bundle: Bundle, fault: str) -> None:
     """A wrong line of the contract, and the drone does not come to its target in one of four flights."""
-    runtime = [runtime_of(bundle("drone-hover"), HOVER_FAULTS[fault]) for _ in range(4)]
-    assert max(hover(r, seed) for seed, r in enumerate(runtime, 1)) > 0.05
+    robot = bundle("drone-hover", HOVER_FAULTS[fault], fault)
+    assert any(hover(robot, seed) > 0.05 for seed in (1, 2, 3, 4))
 
 
 # Walking
 
 
-def walk(runtime: Runtime, seed: int, speed: float = 0.5, seconds: float = 5.0) -> float:
+def walk(robot: Robot, seed: int, speed: float = 0.5, seconds: float = 5.0) -> float:
     """m/s, rms error of the horizontal velocity behind a low-pass of 0.2 s, after the first second; inf for a fall."""
     model, data, _ = start("go2-velocity", seed, start_yaw=0.0)
-    model.opt.disableflags |= (
-        mujoco.mjtDisableBit.mjDSBL_ACTUATION
-    )  # the runtime's torques in place of the model's servos
-    joints = [j["name"] for j in runtime.group["actuation"]["joints"]]
+    # the torques of the bundle in place of the model's servos
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ACTUATION
+    joints = [j["name"] for j in robot.actuation["joints"]]
     q = np.array([model.joint(f"go2/{n}").qposadr[0] for n in joints])
-    dof = {n: model.joint(f"go2/{n}").dofadr[0] for n in joints}
-    v = np.array(list(dof.values()))
-    drive = LegDrive(runtime.group)
-    dt = runtime.contract["control_dt"]
+    v = np.array([model.joint(f"go2/{n}").dofadr[0] for n in joints])
     smooth, errors = np.zeros(2), []
-    for step in range(round((seconds + 1.0) / dt)):
-        command: dict[str, float] = {}
-        for k in range(runtime.substeps):
-            state = {
-                "joint angles": data.qpos[q], "joint velocities": data.qvel[v], "rotation": data.qpos[3:7],
-                "angular velocity": data.qvel[3:6], COMMAND: (speed, 0.0, 0.0),
-            }  # fmt: skip
-            if k == 0:
-                command = runtime.act(state)
-            for name, torque in drive.step(command, state).items():
-                data.qfrc_applied[dof[name]] = torque
+    robot.start()
+    fill(robot.sensed, {"angle": data.qpos[q], "velocity": data.qvel[v]})
+    robot.call("start_loops", robot.loops, robot.sensed)
+    for step in range(round((seconds + 1.0) / robot.dt)):
+        command = robot.step(
+            joint_angles=data.qpos[q], joint_velocities=data.qvel[v], rotation=data.qpos[3:7],
+            angular_velocity=data.qvel[3:6], **{FORWARD: (speed, 0.0, 0.0)},
+        )  # fmt: skip
+        robot.call("take_command", robot.loops, robot.sensed, command)
+        for _ in range(robot.substeps):
+            fill(robot.sensed, {"angle": data.qpos[q], "velocity": data.qvel[v]})
+            target = robot.call("targets", robot.loops, out=12)
+            data.qfrc_applied[v] = robot.call("torques", robot.sensed, target, out=12)
             mujoco.mj_step(model, data)
-        axes = independent_runtime.rotation(data.qpos[3:7])
+        axes = data.xmat[model.body("go2/base").id].reshape(3, 3)
         if axes[2, 2] < 0.5 or data.qpos[2] < 0.15:
             return math.inf
         yaw = math.atan2(axes[1, 0], axes[0, 0])
         level = np.array([[math.cos(yaw), math.sin(yaw)], [-math.sin(yaw), math.cos(yaw)]]) @ data.qvel[:2]
-        smooth += (level - smooth) * dt / 0.2
-        if step * dt >= 1.0:
+        smooth += (level - smooth) * robot.dt / 0.2
+        if step * robot.dt >= 1.0:
             errors.append(np.sum((smooth - (speed, 0.0)) ** 2))
     return math.sqrt(np.mean(errors))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_walk(bundle: Bundle, seed: int) -> None:
-    assert walk(runtime_of(bundle("go2-velocity")), seed) < 0.15
+    assert walk(bundle("go2-velocity"), seed) < 0.15
 
 
 def bend_home(values: Values) -> None:
@@ -260,26 +294,27 @@ WALK_FAULTS: dict[str, Edit] = {
 
 @pytest.mark.parametrize("fault", WALK_FAULTS)
 def test_walk_notices(bundle: Bundle, fault: str) -> None:
-    assert walk(runtime_of(bundle("go2-velocity"), WALK_FAULTS[fault]), 1) > 0.15
+    assert walk(bundle("go2-velocity", WALK_FAULTS[fault], fault), 1) > 0.15
 
 
 # Reaching
 
 
-def reach(runtime: Runtime, seed: int, seconds: float = 6.25) -> float:
+def reach(robot: Robot, seed: int, seconds: float = 6.25) -> float:
     """m, the least distance of the tool from its goal."""
     model, data, task = start("table-reach", seed)
     goal = task.target[0].double().numpy()
-    names = [f"panda/{j['name']}" for j in runtime.group["actuation"]["joints"]]
     mount = task.robot.name
-    names = [n.replace("panda", mount) for n in names]
+    names = [f"{mount}/{j['name']}" for j in robot.actuation["joints"]]
     q = np.array([model.joint(n).qposadr[0] for n in names])
     v = np.array([model.joint(n).dofadr[0] for n in names])
+    drives = [model.actuator(n).id for n in names]
+    gripper = model.actuator(f"{mount}/{robot.actuation['gripper']['name']}").id
     fingers = [model.joint(f"{mount}/{n}").qposadr[0] for n in ("finger_left", "finger_right")]
-    site = model.site(f"{mount}/{runtime.group['actuation']['tool_goal']['tool']}").id
+    site = model.site(f"{mount}/{robot.actuation['tool_goal']['tool']}").id
     scratch = mujoco.MjData(model)
 
-    def kinematics(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def solve(angles: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scratch.qpos[q] = angles
         mujoco.mj_kinematics(model, scratch)
         mujoco.mj_comPos(model, scratch)
@@ -287,30 +322,32 @@ def reach(runtime: Runtime, seed: int, seconds: float = 6.25) -> float:
         mujoco.mj_jacSite(model, scratch, jacobian[:3], jacobian[3:], site)
         return scratch.site_xpos[site].copy(), scratch.site_xmat[site].reshape(3, 3).copy(), jacobian[:, v]
 
-    drive = ToolDrive(runtime.group, kinematics, data.qpos[q])
-    puck = model.body("puck/base").jntadr[0]
-    place = model.jnt_qposadr[puck]
+    kinematics = robot.kinematics(solve)
+    puck = model.jnt_qposadr[model.body("puck/base").jntadr[0]]
     least = math.inf
-    for _ in range(round(seconds / runtime.contract["control_dt"])):
-        tool = kinematics(data.qpos[q])[0]
-        state = {
-            "tool's position": tool, "goal's position": goal, "distance between the fingers": data.qpos[fingers].sum(),
-            "first object's position": data.qpos[place : place + 3], "second object's position": np.zeros(3),
-            "first object's rotation": data.qpos[place + 3 : place + 7], "second object's rotation": np.zeros(4),
-            "1 where there is a first object": 1.0, "1 where there is a second object": 0.0,
-        }  # fmt: skip
-        drive.command(runtime.act(state), state)
-        for _ in range(runtime.substeps):
-            for name, target in drive.step().items():
-                data.ctrl[model.actuator(f"{mount}/{name}").id] = target
+    robot.start()
+    fill(robot.sensed, {"angle": data.qpos[q], "velocity": data.qvel[v]})
+    robot.call("start_loops", robot.loops, robot.sensed, kinematics, None)
+    for _ in range(round(seconds / robot.dt)):
+        command = robot.step(
+            tools_position=solve(data.qpos[q])[0], goals_position=goal, distance_between_the_fingers=data.qpos[fingers].sum(),
+            first_objects_position=data.qpos[puck : puck + 3], second_objects_position=np.zeros(3),
+            first_objects_rotation=data.qpos[puck + 3 : puck + 7], second_objects_rotation=np.zeros(4),
+            q_1_where_there_is_a_first_object=1.0, q_1_where_there_is_a_second_object=0.0,
+        )  # fmt: skip
+        fill(robot.sensed, {"angle": data.qpos[q], "velocity": data.qvel[v]})
+        robot.call("take_command", robot.loops, robot.sensed, kinematics, None, command)
+        for _ in range(robot.substeps):
+            data.ctrl[drives] = robot.call("targets", robot.loops, out=len(names))
+            data.ctrl[gripper] = robot.loops.opening
             mujoco.mj_step(model, data)
-        least = min(least, float(np.linalg.norm(kinematics(data.qpos[q])[0] - goal)))
+        least = min(least, float(np.linalg.norm(solve(data.qpos[q])[0] - goal)))
     return least
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_reach(bundle: Bundle, seed: int) -> None:
-    assert reach(runtime_of(bundle("table-reach")), seed) < 0.05
+    assert reach(bundle("table-reach"), seed) < 0.05
 
 
 REACH_FAULTS: dict[str, Edit] = {
@@ -323,5 +360,5 @@ REACH_FAULTS: dict[str, Edit] = {
 
 @pytest.mark.parametrize("fault", REACH_FAULTS)
 def test_reach_notices(bundle: Bundle, fault: str) -> None:
-    runtimes = [runtime_of(bundle("table-reach"), REACH_FAULTS[fault]) for _ in range(3)]
-    assert max(reach(r, seed) for seed, r in enumerate(runtimes, 1)) > 0.05
+    robot = bundle("table-reach", REACH_FAULTS[fault], fault)
+    assert any(reach(robot, seed) > 0.05 for seed in (1, 2, 3))

@@ -21,9 +21,10 @@ from torch import Tensor
 import rookery
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.specs import Group, Term
-from rookery.sim.terms.c import HELPERS, identifier, observe_state, quantities_of
+from rookery.sim.terms import Expression
+from rookery.sim.terms.c import CWriter, helpers, identifier, member, quantities_of, terms
 from rookery.tasks.registry import TASKS
-from tests.sim2real.independent_runtime import evaluate
+from tests.sim2real.independent_terms import evaluate
 
 WORLDS = 6
 STEPS = 12
@@ -144,17 +145,17 @@ def test_the_c_of_terms_is_their_expressions(seen: dict[str, Seen], tmp_path: Pa
         expressions = [t.expression for t in group.terms.values()]
         quantities = quantities_of(expressions)
         total = sum(e.size for e in expressions)
-        function = compiled(observe_state("task", expressions), tmp_path / name)
+        function = compiled(source_of(expressions), tmp_path / name)
         for now, before in zip(group.measured, group.before, strict=True):
-            terms = list(group.terms.values())
-            parts = [t.expression.evaluate(now, before) for t in terms]
-            allowed = torch.cat([tolerance(x, t, now) for x, t in zip(parts, terms, strict=True)], dim=-1).flatten(0, 1)
+            declared = list(group.terms.values())
+            parts = [t.expression.evaluate(now, before) for t in declared]
+            allowed = [tolerance(x, t, now) for x, t in zip(parts, declared, strict=True)]
             wanted = torch.cat(parts, dim=-1).flatten(0, 1)
             states = [torch.cat([v[q.name] for q in quantities], dim=-1).flatten(0, 1) for v in (now, before)]
             got = np.empty((len(wanted), total), np.float32)
             for row, (a, b) in enumerate(zip(*(s.contiguous().numpy() for s in states), strict=True)):
                 function(a.ctypes.data, b.ctypes.data, got[row].ctypes.data)
-            assert (abs(torch.from_numpy(got) - wanted) <= allowed).all()
+            assert (abs(torch.from_numpy(got) - wanted) <= torch.cat(allowed, dim=-1).flatten(0, 1)).all()
 
 
 def test_json_is_enough_to_compute_terms(seen: dict[str, Seen]) -> None:
@@ -170,14 +171,25 @@ def test_json_is_enough_to_compute_terms(seen: dict[str, Seen]) -> None:
             assert (error <= tolerance(wanted, term, group.measured[-1])).all(), f"{name}: {term.formula}"
 
 
+def source_of(expressions: list[Expression]) -> str:
+    """A function of the raw values of expressions, of structs with their quantities."""
+    members = "".join(f"{member(q, identifier(q.name))}\n" for q in quantities_of(expressions))
+    body = "\n".join(terms(expressions, CWriter()))
+    return "\n".join((
+        "#include <math.h>", *helpers(body), f"typedef struct {{ {members} }} state;",
+        "void observe(const state *now, const state *before, float *raw)",
+        f"{{ int i; (void)i; (void)now; (void)before; {body} }}\n",
+    ))  # fmt: skip
+
+
 def compiled(code: str, at: Path) -> Any:
     """The function, of structs as arrays of floats."""
     source, library = at.with_suffix(".c"), at.with_suffix(".so")
-    source.write_text(HELPERS + code)
-    command = ["gcc", "-std=c99", "-Wall", "-Werror", "-Wno-unused-function", "-O1", "-shared", "-fPIC", "-o", library,
-               source, "-lm"]  # fmt: skip
+    source.write_text(code)
+    command = ["gcc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O1", "-shared", "-fPIC", "-o", library, source,
+               "-lm"]  # fmt: skip
     subprocess.run(command, check=True)
-    function = ctypes.CDLL(str(library)).task_observe_state
+    function = ctypes.CDLL(str(library)).observe
     function.argtypes = [ctypes.c_void_p] * 3
     function.restype = None
     return function

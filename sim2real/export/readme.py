@@ -1,0 +1,242 @@
+"""README.md of a bundle, made from its contract: its files, how to call it, units, frames, rates, order, who computes what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rookery.sim.specs import ActionSpec
+from rookery.sim.terms import Quantity
+from rookery.sim2real.contract import Contract, Delay
+from rookery.sim2real.export.exporter import (
+    C_FILE,
+    CPP_HEADER,
+    GOLDEN,
+    HEADER,
+    ONNX,
+    README,
+    Export,
+    Exporter,
+    file_name,
+)
+from rookery.sim2real.export.loops_c import LoopsC
+from rookery.sim2real.export.state_c import StateC
+from rookery.sim2real.schema import CONVENTIONS
+
+Rows = Iterable[Sequence[object]]
+
+
+class Readme(Exporter):
+    """README.md of a bundle."""
+
+    name = "readme"
+    includes = ("contract", "onnx", "c", "cpp", "golden")
+    files = (README,)
+
+    def write(self, export: Export, folder: Path) -> None:
+        prefixes = {group: export.c_prefix(group) for group in export.contract.groups}
+        (folder / README).write_text(readme(export.contract, prefixes), encoding="utf-8")
+
+
+def readme(contract: Contract, prefixes: dict[str, str]) -> str:
+    """The text.
+
+    Args:
+        contract: valid, with stages.
+        prefixes: of the C names, by group.
+    """
+    parts = [_head(contract), *(_group(contract, group, prefix) for group, prefix in prefixes.items()), _tail(contract)]
+    return "\n".join(parts)
+
+
+def _head(contract: Contract) -> str:
+    rows = [("`contract.json`", "what every number means; the files below are tied to it by its SHA-256")]
+    for group in contract.groups:
+        of = f" of `{group}`" if len(contract.groups) > 1 else ""
+        names = [file_name(f, contract, group) for f in (C_FILE, HEADER, CPP_HEADER, ONNX, GOLDEN)]
+        rows += [
+            (
+                f"`{names[0]}`, `{names[1]}`",
+                f"the policy{of} in C99, from measured state to actuator command; needs `<math.h>` only",
+            ),
+            (f"`{names[2]}`", "the same as C++17 classes"),
+            (f"`{names[3]}`", "the network alone, batch 1"),
+            (f"`{names[4]}`", "observations, and the actions that the network gave for them in training's own code"),
+        ]
+    made = contract.provenance
+    source = ", ".join(
+        filter(
+            None,
+            (
+                f"{made.steps:,} steps" if made.steps else "",
+                f"seed {made.seed}" if made.seed is not None else "",
+                made.date,
+            ),
+        )
+    )
+    return f"""# {_text(contract.task_id)}
+
+A policy exported by Rookery {_text(contract.rookery_version)}{f" ({_text(source)})" if source else ""}.
+
+{_table(("file", "what it is"), rows)}
+
+Call the policy every {contract.control_dt:g} s. Delays in training: observation {_delay(contract.latency.observation)}, action
+{_delay(contract.latency.action)}.
+
+Units are SI. World: {CONVENTIONS["world_frame"]}. Body: {CONVENTIONS["body_frame"]}. Quaternions: {CONVENTIONS["quaternion"]}.
+"""
+
+
+def _group(contract: Contract, group: str, prefix: str) -> str:
+    declared = contract.groups[group]
+    state = StateC(contract, group, prefix)
+    loops = LoopsC(contract, group, prefix)
+    title = f"## `{group}`\n\n" if len(contract.groups) > 1 else ""
+    count = (
+        f"There are {declared.spec.count} of them, each with a state and a controller of its own.\n\n"
+        if declared.spec.count > 1
+        else ""
+    )
+    return f"""{title}{count}## Call it
+
+```c
+{_calls(state, loops, prefix, file_name(HEADER, contract, group))}
+```
+
+`{prefix}_step` returns 0 where a number of the state was none (NaN): the command is then left as it was, and the episode begins
+anew. Where a filter stands between policy and robot, call `{prefix}_act`, filter the action, then `{prefix}_acted` with what is
+carried out, and `{prefix}_command`.
+
+## State: `{prefix}_state`
+
+{_table(("member", "size", "unit", "axes", "what it is", "from"), _members(state))}
+
+## Command
+
+{_table(("index", "name", "unit", "-1 stands for", "1 stands for", "at rest"), _action(declared.spec.action))}
+
+{_below(loops, declared.actuation.steps if declared.actuation else ())}
+{_limits(contract, group)}"""
+
+
+def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
+    below = loops.written
+    lines = [f'#include "{header}"', "", f"{prefix}_controller controller;", f"{prefix}_state state;"]
+    lines.append(f"float command[{prefix.upper()}_POLICY_ACTIONS];")
+    if below is not None:
+        lines += [f"{prefix}_loops loops;", f"{prefix}_sensed now;"]
+    lines += [
+        "",
+        f"{prefix}_start(&controller); /* at an episode's start, as every *_start_loops */",
+        f"for (;;) {{ /* every {state.control_dt:g} s */",
+    ]
+    lines += [
+        "    /* fill state */",
+        f"    if ({prefix}_step(&controller, &state, command) == 0) {{ /* a measurement was none */ }}",
+    ]
+    if below is not None:
+        lines += [f"    {call} /* {when} */" for call, when in below.calls]
+    return "\n".join([*lines, "}"])
+
+
+def _members(state: StateC) -> Rows:
+    for name, q in state.members.items():
+        yield (
+            f"`{name}`",
+            q.size,
+            "" if q.unit == "1" else q.unit,
+            _axes(q),
+            q.name + (f"; {q.doc}" if q.doc else ""),
+            _source(state, q),
+        )
+
+
+def _axes(q: Quantity) -> str:
+    return f"{q.axes} to {q.frame}" if q.axes else q.frame
+
+
+def _source(state: StateC, q: Quantity) -> str:
+    """Who gives a quantity."""
+    if q.own_memory:
+        return "told"
+    if q.kind == "sensor":
+        return "sensor"
+    estimated = [t.estimated for t in state.terms if t.estimated and q in list(t.expression.leaves())]
+    return f"estimate of {estimated[0]}" if estimated else "measured"
+
+
+def _action(action: ActionSpec) -> Rows:
+    columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
+    for i, (name, unit, low, high, neutral) in enumerate(columns):
+        yield i, f"`{name}`", unit, f"{low:g}", f"{high:g}", f"{low + 0.5 * (neutral + 1.0) * (high - low):g}"
+
+
+def _below(loops: LoopsC, steps: Sequence[str]) -> str:
+    """Who computes what below the policy."""
+    if loops.actuation is None:
+        return "The command goes to no motor: it is what another policy or the task takes.\n"
+    said = "\n".join(f"- {_text(step)}" for step in steps)
+    order = ", ".join(f"`{_text(name)}`" for name in loops.actuation.actuators)
+    below = loops.written
+    if below is None:
+        how = "There is no C below the policy; what has to happen is this:"
+    else:
+        how = (
+            f"The functions below the policy run every {loops.actuation.period:g} s, {loops.steps} times in a control step. "
+            "Each may be left to the vehicle where it does the same:"
+        )
+    return f"""## Below the policy
+
+{how}
+
+{said}
+
+Motors and joints stand in the order {order}.
+"""
+
+
+def _limits(contract: Contract, group: str) -> str:
+    safety = contract.groups[group].safety
+    if not safety:
+        return ""
+    rows = [
+        (name, x.unit, "" if x.low is None else f"{x.low:g}", "" if x.high is None else f"{x.high:g}")
+        for name, x in safety.items()
+    ]
+    return f"""## Limits that a runtime should keep
+
+{_table(("quantity", "unit", "least", "greatest"), rows)}
+"""
+
+
+def _tail(contract: Contract) -> str:
+    golden = ", ".join(f"`{file_name(GOLDEN, contract, group)}`" for group in contract.groups)
+    memory = " `start` says before which of them a policy with memory begins anew." * any(
+        g.trained.state_size for g in contract.groups.values()
+    )
+    return f"""## Prove your copy
+
+{golden}: `observations` are network inputs, `actions` what the network answers; yours must differ by no more than 1e-5.{memory}
+
+```
+rookery export --check .
+cc -std=c99 -O2 -Wall -Wextra -c policy.c     # without -ffast-math, which takes tests for NaN out
+```
+"""
+
+
+def _delay(delay: Delay) -> str:
+    if delay.randomized is None:
+        return "not known"
+    low, high = delay.randomized
+    return f"{delay.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
+
+
+def _table(head: Sequence[str], rows: Rows) -> str:
+    lines = [head, ["---"] * len(head), *([_text(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _text(value: object) -> str:
+    """Text that ends no cell and begins no HTML."""
+    return " ".join(str(value).split()).replace("|", "\\|").replace("<", "&lt;")

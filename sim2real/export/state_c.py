@@ -1,0 +1,311 @@
+"""Measured state to observation in C: a struct of what the terms read, and the functions that turn it into the network's input
+and keep what lies between two control steps.
+
+    typedef struct {
+        float target[3];   /* target, m, world axes */
+        float position[3]; /* position, m, world axes */
+        ...
+    } NAME_state;
+
+    NAME_controller controller;
+    NAME_start(&controller);
+    for (;;) {                                   /* every NAME_POLICY_CONTROL_DT seconds */
+        NAME_step(&controller, &state, command); /* the whole control step; or its parts: */
+
+        NAME_act(&controller, &state, action);   /* observation and network */
+        NAME_acted(&controller, &state, action); /* the action that is carried out, after whatever filter */
+        NAME_command(action, command);
+    }
+
+All comes from the terms' expressions in the contract. What the policy's computer itself knows is kept in the controller: the
+last action, clocks, the values of the step before, the frames of a history, the memory of the network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rookery.policies.stages.c_text import literal, public, table
+from rookery.sim.quantities import ACTED, LAST_ACTION
+from rookery.sim.specs import Term
+from rookery.sim.terms import Clock, Expression, Previous, Quantity, clocks_of
+from rookery.sim.terms.c import CWriter, comment, helpers, identifier, member
+from rookery.sim2real.contract import Contract
+
+HOME = "home"
+"""Name of the quantity that holds the home angles of the actuation's joints."""
+FIRST = "0"
+"""Initial value of a term, in the contract's words, that the first step of an episode puts in place of the measured one."""
+
+
+class StateC:
+    """C of a group from its measured state to its network's input, and from there to its command.
+
+    Args:
+        contract: valid, with stages.
+        group: agent group.
+        prefix: beginning of the C names.
+
+    Attributes:
+        members: quantities of the struct by the name of the member, in the order of the terms.
+        clocks: those that the controller runs, by the name of its member.
+    """
+
+    def __init__(self, contract: Contract, group: str, prefix: str) -> None:
+        declared = contract.groups[group]
+        spec = declared.spec
+        self.prefix = prefix
+        self.terms = spec.observation
+        self.action = spec.action
+        self.control_dt = contract.control_dt
+        self.frame, self.history = spec.frame_size, spec.history
+        self.inputs, self.outputs = declared.trained.inputs, declared.trained.outputs
+        self.memory = declared.trained.state_size > 0
+        self._homes = () if declared.actuation is None else tuple(j.home for j in declared.actuation.joints)
+        seen = [t.expression for t in self.terms if not t.hidden]
+        clocks = clocks_of(seen)
+        runs = [c.runs for c in clocks if c.runs is not None]
+        quantities = dict.fromkeys(q for e in (*seen, *runs) for q in e.leaves())
+        self.members = _named(q for q in quantities if not self._kept(q))
+        self.clocks: dict[str, Clock] = {n: c for n, c in _named(clocks).items() if isinstance(c, Clock)}
+        self.last_action = next((q for q in quantities if self._is_last_action(q)), None)
+        self.before = _named(dict.fromkeys(q for e in seen for q in _past(e)), "before_")
+
+    def _kept(self, q: Quantity) -> bool:
+        """Whether the policy's computer knows it by itself."""
+        clock = isinstance(q, Clock) and q.frequency > 0.0
+        return clock or self._is_last_action(q) or self._is_home(q)
+
+    def _is_last_action(self, q: Quantity) -> bool:
+        return q.own_memory and q.name in (LAST_ACTION, ACTED) and q.count == self.outputs
+
+    def _is_home(self, q: Quantity) -> bool:
+        return q.own_memory and q.name == HOME and q.count == len(self._homes)
+
+    def place(self, q: Quantity) -> str:
+        """The array of a quantity of this step."""
+        if self._is_last_action(q):
+            return "controller->last_action"
+        if self._is_home(q):
+            return "home_angles"
+        for name, clock in self.clocks.items():
+            if clock == q:
+                return f"controller->{name}"
+        return next(f"now->{name}" for name, other in self.members.items() if other == q)
+
+    def place_before(self, q: Quantity) -> str:
+        """The array of a quantity of the step before."""
+        return next(f"controller->{name}" for name, other in self.before.items() if other == q)
+
+    def declarations(self) -> str:
+        """For the header: both structs and the functions."""
+        p, upper = self.prefix, self.prefix.upper()
+        members = [member(q, name) for name, q in self.members.items()] or ["int none; /* nothing is measured */"]
+        lines = "\n".join(f"    {line}" for line in members)
+        return f"""
+/* What the observation is made of, in SI units; the policy's computer is told or measures it once a control step. */
+typedef struct {{
+{lines}
+}} {p}_state;
+
+/* What is kept between control steps, one for each robot. */
+typedef struct {{
+{self._controller()}
+}} {p}_controller;
+
+/* Begin an episode. {self._begin_note()}*/
+void {p}_start({p}_controller *controller);
+
+/* The network's input, once a control step. */
+void {p}_observe_state({p}_controller *controller, const {p}_state *now, float obs[{upper}_POLICY_OBSERVATIONS]);
+
+/* Observation and network: the action in [-1, 1], once a control step. */
+void {p}_act({p}_controller *controller, const {p}_state *now, float action[{upper}_POLICY_ACTIONS]);
+
+/* Say which action is carried out in this control step, that of the policy or what a filter made of it; clocks go on. */
+void {p}_acted({p}_controller *controller, const {p}_state *now, const float action[{upper}_POLICY_ACTIONS]);
+
+/* A whole control step: {p}_act, {p}_acted, {p}_command. Returns 1; or 0 where a number in `now` was none: then
+   `command` is left as it was and the episode begins anew, as a NaN would stay in what is kept. */
+int {p}_step({p}_controller *controller, const {p}_state *now, float command[{upper}_POLICY_ACTIONS]);
+"""
+
+    def _controller(self) -> str:
+        """Members of the controller."""
+        upper = self.prefix.upper()
+        out = ["int begun; /* 0 until the first step of an episode */"]
+        if self.last_action is not None:
+            out.append(f"float last_action[{self.outputs}]; /* in [-1, 1] */")
+        out += [
+            f"float {name}[1]; /* {comment(f'{c.name}, {c.frequency:g} Hz {c.when}')} */"
+            for name, c in self.clocks.items()
+        ]
+        out += [f"float {name}[{q.size}]; /* a control step before */" for name, q in self.before.items()]
+        if self.history > 1:
+            out.append(f"float frames[{upper}_POLICY_OBSERVATIONS]; /* oldest first */")
+        if self.memory:
+            out.append(f"{self.prefix}_memory memory;")
+        return "\n".join(f"    {line}" for line in out)
+
+    def _begin_note(self) -> str:
+        """What the start may set besides."""
+        notes = []
+        last = self.last_action
+        if last is not None and last.initial not in ("", FIRST, "the neutral action"):
+            notes.append(f"Training began with another last_action than the neutral one: {comment(last.initial)}. ")
+        for name, c in self.clocks.items():
+            if c.start[1] > c.start[0]:
+                notes.append(f"In training {name}[0] began anywhere in [{c.start[0]:g}, {c.start[1]:g}). ")
+        return "".join(notes)
+
+    def code(self) -> list[str]:
+        """For the C file, behind the policy's functions."""
+        observe = self._observe()
+        acted = self._acted()
+        tables = []
+        if self.last_action is not None:
+            tables.append(table("first_action", self._first_action()))
+        if "home_angles[" in observe + acted:
+            tables.append(table("home_angles", self._homes))
+        return [*tables, *helpers(observe + acted), self._start(), observe, self._act(), acted, self._step()]
+
+    def _first_action(self) -> Sequence[float]:
+        """The last action at an episode's first step."""
+        zero = self.last_action is not None and self.last_action.initial == FIRST
+        return [0.0] * self.outputs if zero else list(self.action.neutral)
+
+    def _start(self) -> str:
+        p = self.prefix
+        steps = ["controller->begun = 0;"]
+        if self.last_action is not None:
+            steps.append(_loop(self.outputs, "controller->last_action[i] = first_action[i];"))
+        steps += [f"controller->{name}[0] = {literal(c.start[0])};" for name, c in self.clocks.items()]
+        steps += [_loop(q.size, f"controller->{name}[i] = 0.0f;") for name, q in self.before.items()]
+        if self.history > 1:
+            steps.append(_loop(self.inputs, "controller->frames[i] = 0.0f;"))
+        if self.memory:
+            steps.append(f"{p}_reset(&controller->memory);")
+        return public(f"void {p}_start({p}_controller *controller)", steps)
+
+    def _observe(self) -> str:
+        """The terms, scaled, behind the frames of the steps before."""
+        p = self.prefix
+        keep = [(name, self.place(q), q.size) for name, q in self.before.items()]
+        remember = [_loop(size, f"controller->{name}[i] = {place}[i];") for name, place, size in keep]
+        writer = _Writer(self)
+        _write_terms(self.terms, writer)
+        steps = [f"float raw[{self.frame}];"]
+        steps += [_when("controller->begun == 0", remember)] * bool(remember)
+        steps += writer.lines
+        if self.history > 1:
+            again = [f"for (i = 0; i < {self.history - 1}; i++) {{ {p}_remember(raw, controller->frames); }}"]
+            steps += [f"{p}_observe(raw, raw);", _when("controller->begun == 0", again)]
+            steps += [f"{p}_remember(raw, controller->frames);", _loop(self.inputs, "obs[i] = controller->frames[i];")]
+        else:
+            steps.append(f"{p}_observe(raw, obs);")
+        steps += [*remember, "controller->begun = 1;"]
+        return public(
+            f"void {p}_observe_state({p}_controller *controller, const {p}_state *now, float obs[{self.inputs}])", steps
+        )
+
+    def _act(self) -> str:
+        p = self.prefix
+        memory = "&controller->memory, " * self.memory
+        steps = [
+            f"float obs[{self.inputs}];",
+            f"{p}_observe_state(controller, now, obs);",
+            f"{p}_policy(obs, {memory}action);",
+        ]
+        return public(
+            f"void {p}_act({p}_controller *controller, const {p}_state *now, float action[{self.outputs}])", steps
+        )
+
+    def _acted(self) -> str:
+        """The last action is remembered, and clocks go on where they run."""
+        p = self.prefix
+        writer = _Writer(self)
+        for name, c in self.clocks.items():
+            share = literal(math.fmod(c.frequency * self.control_dt, 1.0))
+            tick = f"controller->{name}[0] = fmodf(controller->{name}[0] + {share}, 1.0f);"
+            running = None if c.runs is None else c.runs.write(writer)
+            writer.lines.append(tick if running is None else f"if ({running}[0] != 0.0f) {{ {tick} }}")
+        steps = writer.lines
+        if self.last_action is not None:
+            steps.append(_loop(self.outputs, "controller->last_action[i] = clamp(action[i], 1.0f);"))
+        return public(
+            f"void {p}_acted({p}_controller *controller, const {p}_state *now, const float action[{self.outputs}])",
+            steps,
+        )
+
+    def _step(self) -> str:
+        p = self.prefix
+        anew = [f"{p}_start(controller);", "return 0;"]
+        steps = [
+            f"float action[{self.outputs}];",
+            f"{p}_act(controller, now, action);",
+            f"for (i = 0; i < {self.outputs}; i++) {{ {_when('!isfinite(action[i])', anew)} }}",
+            f"{p}_acted(controller, now, action);",
+            f"{p}_command(action, command);",
+            "return 1;",
+        ]
+        return public(
+            f"int {p}_step({p}_controller *controller, const {p}_state *now, float command[{self.outputs}])", steps
+        )
+
+
+class _Writer(CWriter):
+    """Code of expressions that finds what the policy's computer knows in the controller."""
+
+    def __init__(self, state: StateC) -> None:
+        super().__init__()
+        self._where = state
+
+    def quantity(self, q: Quantity) -> str:
+        return self._where.place_before(q) if self.past else self._where.place(q)
+
+
+def _write_terms(terms: Sequence[Term], c: CWriter) -> None:
+    """Statements that write `raw`, hidden terms as 0, and those that begin at 0 so."""
+    at = 0
+    for t in terms:
+        c.lines.append(f"/* {comment(t.name)}: {'hidden' if t.hidden else comment(t.formula)} */")
+        if t.hidden:
+            c.lines.append(_loop(t.size, f"raw[{at} + i] = 0.0f;"))
+        elif t.initial == FIRST:
+            value = t.expression.write(c)
+            c.lines.append(_loop(t.size, f"raw[{at} + i] = controller->begun ? {value}[i] : 0.0f;"))
+        else:
+            c.copy(t.expression.write(c), "raw", at, t.size)
+        at += t.size
+
+
+def _past(e: Expression) -> Iterable[Quantity]:
+    """The quantities of the step before that an expression reads."""
+    if isinstance(e, Previous):
+        yield from e.leaves()
+    else:
+        for part in e.parts:
+            yield from _past(part)
+
+
+def _named(quantities: Iterable[Any], prefix: str = "") -> dict[str, Any]:
+    """Names of members, each for one quantity: where two would have the same, the second has a number behind it."""
+    out: dict[str, Any] = {}
+    for q in quantities:
+        name = prefix + identifier(q.name)
+        again = 2
+        while name in out:
+            name = f"{prefix}{identifier(q.name)}_{again}"
+            again += 1
+        out[name] = q
+    return out
+
+
+def _loop(size: int, statement: str) -> str:
+    return f"for (i = 0; i < {size}; i++) {{ {statement} }}"
+
+
+def _when(condition: str, statements: Sequence[str]) -> str:
+    return f"if ({condition}) {{ {' '.join(statements)} }}"
