@@ -13,7 +13,7 @@ from rookery.robots.drones.actuation import drone_actuation
 from rookery.robots.drones.kernels import MEMORY_SIZE, MOTORS, RATES, cascade
 from rookery.robots.drones.table import DRONES, find_drone
 from rookery.sim.multirotor.layout import type_row
-from rookery.sim.typed_json import plain
+from rookery.sim.values import plain
 from rookery.sim2real.build import build_contract
 from tests.sim2real.independent_runtime import LegDrive, MotorDrive
 
