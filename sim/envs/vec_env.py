@@ -35,7 +35,7 @@ from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.sensors.sensor import Sensors
 from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
-from rookery.sim.values import to_values
+from rookery.sim.values import plain
 from rookery.sim.world import World
 
 if TYPE_CHECKING:
@@ -343,7 +343,7 @@ class VecEnv(Buffers, Env):
 
     def deployment(self) -> Deployment:
         return Deployment(
-            config=to_values(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
+            config=plain(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
             safety=self.task.safety_limits, metrics=dict(self.task.metric_definitions), **drawn_now(self.randomization),
         )  # fmt: skip
 
