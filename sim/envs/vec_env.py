@@ -160,6 +160,7 @@ class VecEnv(Buffers, Env):
         self._check_open()
         if seed is not None:
             self._seed(check_seed(seed))
+            self.seeded = True
         self._begin(self._all)
         self._terms = self.observe_terms()
         if self._record is not None:
@@ -259,6 +260,8 @@ class VecEnv(Buffers, Env):
         episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self.randomization.curriculum.learn(info["episode"]["metrics"])
+        if self._at_ends is not None:
+            self._at_ends(ids)
         self._begin(ids)
         self._terms = self.observe_terms()
         fresh = {g: o.clone() for g, o in obs.items()}
