@@ -212,7 +212,7 @@ class Lens:
         return target, self.distance(points, margin, target)
 
     def distance(self, points: Sequence[Vector], margin: float, target: Vector) -> float:
-        """The eye's least distance (m) from `target` [3] m with all of `points` [3] m in the picture, none of which is more than
+        """The eye's least distance (m) from `target` [3] m with all of `points` [3] m in the picture, none of them more than
         `RATIO` times as near as another."""
         seen = (np.asarray(points) - target) @ self.axes.T
         depth = seen[:, 2]
