@@ -129,9 +129,11 @@ class VecEnv(Buffers, Env):
         self._delays: dict[str, ActionDelay] = {}
         for g, s in self.groups.items():
             neutral = torch.tensor(s.action.rest, dtype=torch.float32)
-            self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self._noise_rng)
+            self._pipelines[g] = observed = ObservationPipeline(s, n, self.control_dt, self._noise_rng, self._k)
             self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.sets().items()}
-            self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral, self._noise_rng)
+            self._delays[g] = ActionDelay(
+                n, s.count, s.action.size, self._k, self.world.dt, neutral, self._noise_rng, observed, self.task.delays_controls
+            )  # fmt: skip
             self.child(f"observation.{g}", self._pipelines[g])
             for name, clean in self._sets[g].items():
                 self.child(f"observation.{g}.{name}", clean)
@@ -236,7 +238,9 @@ class VecEnv(Buffers, Env):
                 raise not_finite(g, wrong)
             keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = given
-        self.task.apply({g: delay.push(given[g]) for g, delay in self._delays.items()})
+        in_force = {g: delay.push(given[g]) for g, delay in self._delays.items()}
+        self.task.late = {g: delay.now for g, delay in self._delays.items() if delay.on and delay.controls}
+        self.task.apply(in_force)
 
     def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
         """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""

@@ -105,8 +105,8 @@ def _header(contract: Contract, group: str, prefix: str, below: Sequence[Part]) 
  * Stages: {_c(functions.chain.words)}.
  * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {functions.stack} bytes.
  *
- * Call it every {contract.control_dt:g} s. Delays in training: observation {_delay(contract.latency.observation)},
- * action {_delay(contract.latency.action)}.
+ * Call it every {contract.control_dt:g} s. Delays in training, in steps of {contract.physics_dt:g} s: observation
+ * {_delay(contract.latency.observation)}; action {_delay(contract.latency.action)}.
  * World: {world}. Body: {body}. Quaternions: {quaternion}.
  * A NaN in the observation gives NaN actions: test for it before you use them.
  *
