@@ -163,9 +163,9 @@ class Params(abc.ABC):
     Fields: "mass" (body, [N, B]), "inertia" (body, principal moments, [N, B, 3]), "friction" (geom, [N, G, 3]),
     "gravity" (no names, [N, 3]), "damping" and "armature" (joint, [N, J]), "gain" and "bias" (actuator, first
     parameter, [N, U]), "height" (static geom, z of its place, m, [N, G]; on `rotor` the one level plane). On
-    `mujoco` and `pybullet` also "com" (body, centre of mass in the body's frame, [N, B, 3]), and "kp",
-    "kd" [N, U] and "force_range" [N, U, 2] of `dcmotor` actuators. On `mujoco` alone "inertia_axes" (body, quaternion wxyz of
-    the principal axes in the body's frame, [N, B, 4]), "frictionloss" (joint, dry friction, [N, J]), "bias_position" and
+    `mujoco` and `pybullet` also "com" (body, centre of mass in the body's frame, [N, B, 3]), "frictionloss" (joint, dry
+    friction, [N, J]), and "kp", "kd" [N, U] and "force_range" [N, U, 2] of `dcmotor` actuators. On `mujoco` alone
+    "inertia_axes" (body, quaternion wxyz of the principal axes in the body's frame, [N, B, 4]), "bias_position" and
     "bias_velocity" (actuator, minus the gains of a servo, [N, U]) and "motor_constant" (`dcmotor` actuator, [N, U]). Derived
     constants (inverse weights, ...) follow every write.
     """

@@ -172,7 +172,9 @@ class LeggedTask(Task):
         m = self.model
         loads = {"payload": Range(*m.typical_payload)}
         shifts = {axis: Range(-m.typical_shift, m.typical_shift) for axis in ("com_x", "com_y")}
-        self.default_randomization = {**type(self).default_randomization, **loads, **shifts}  # type: ignore[misc]
+        frictions = dict(zip(("joint_friction", "knee_friction"), m.typical_friction or (), strict=False))
+        dry = {name: Range(*bounds) for name, bounds in frictions.items()}
+        self.default_randomization = {**type(self).default_randomization, **loads, **shifts, **dry}  # type: ignore[misc]
         self.scale = scale_of(m)
         self.fall_height = self.cfg.fall_height_m * self.model.stand_height / STAND_HEIGHT
         for name, limit in LIMITS.items():
