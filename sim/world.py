@@ -229,6 +229,15 @@ class World(abc.ABC):
     def contact_sensor(self, geom: str, others: Sequence[str]) -> ContactSensor:
         """Contacts of one geom with others, which the scene must have (`Scene.add_contact_sensor`). Full names of geoms."""
 
+    def contact_count(self, name: str) -> Tensor:
+        """[N] most contact points in any physics step of the last `step(k)`, of a count of the scene
+        (`Scene.count_contacts`); kept up to date, and 0 in worlds that diverged.
+
+        Raises:
+            RookeryError: the scene has no such count, or the engine cannot count.
+        """
+        raise RookeryError(f"the engine {self.engine!r} does not count contacts: take mujoco or pybullet.")
+
     def multirotors(self, names: Sequence[str]) -> Multirotors | None:
         """View of rotors and onboard controllers of the drones with these prefixes; None on an engine that has none inside,
         where `rookery.robots.drones` computes them."""
