@@ -10,6 +10,8 @@ from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.reading import Array
 from rookery.sim2real.runtime.settings import family_of
 
+DRY_RUN_DT = 0.01  # s, control step of the simulated drones
+
 
 def check_vehicle(controller: Controller, identity: Identity, url: str, commands: Mapping[str, Array]) -> None:
     """Refuse a vehicle that the contract does not fit.
@@ -60,3 +62,17 @@ def check_vehicle(controller: Controller, identity: Identity, url: str, commands
         if name not in {q.name for q in controller.wanted}:
             wanted = ", ".join(repr(q.name) for q in controller.wanted if q.name not in identity.quantities)
             raise RookeryError(f"the policy takes no command {name!r}; it takes {wanted or 'none'}.")
+
+
+def check_simulated(controller: Controller) -> None:
+    """Refuse a policy that no simulated vehicle of this process can fly.
+
+    Raises:
+        RookeryError: it is for jointed robots, or of another rate.
+    """
+    if family_of(controller.spec) != "multirotor":
+        raise RookeryError("--dry-run has no vehicle for jointed robots yet: serve one with `rookery vehicle`.")
+    if abs(controller.control_dt - DRY_RUN_DT) > 1e-9:
+        raise RookeryError(
+            f"--dry-run flies policies of {1 / DRY_RUN_DT:g} Hz, and this one has {1 / controller.control_dt:g} Hz."
+        )

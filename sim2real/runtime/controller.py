@@ -120,7 +120,8 @@ class Controller:
         header = read_header(folder / files["h"])
         if header.fingerprint != self.contract.fingerprint:
             raise RookeryError(
-                f"{folder / files['h']} was made with another contract than {folder / 'contract.json'}: export the bundle again."
+                f"{folder / files['h']} was made with another contract than {folder / 'contract.json'}: export the bundle "
+                "again."
             )
         weights = read_weights(open_onnx(folder / files["onnx"], self.contract, self.group), folder / files["onnx"])
         source = write_source(folder, files, self.contract, self.group, header, weights, build, self._run_c)

@@ -75,7 +75,7 @@ class TakeOff(Entry):
         w, x, y, z = reading.values["rotation"].astype(float)
         self._yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
         self._from = position
-        self._goal = position + (0.0, 0.0, self.height)
+        self._goal = position + np.array((0.0, 0.0, self.height))
         self._began = now
         self._settled = None
 
@@ -102,7 +102,7 @@ class TakeOff(Entry):
             return True
         down = CLIMB_M_S * (now - self._began)
         # past the ground, until the vehicle itself says that it stands
-        link.go_to(self._goal - (0.0, 0.0, down), self._yaw)
+        link.go_to(self._goal - np.array((0.0, 0.0, down)), self._yaw)
         return False
 
     def commands(self, reading: Reading) -> Mapping[str, Array]:

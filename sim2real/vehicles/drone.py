@@ -1,4 +1,4 @@
-"""A simulated multirotor with the onboard software that real ones have: arming, set-points of several levels, landing by its own
+"""A simulated multirotor with the onboard software of real ones: arming, set-points of several levels, landing by its own
 controller, and a fail-safe that lands where set-points stop.
 
     vehicle = DroneVehicle(rookery.make("drone-hover", num_envs=1))
@@ -44,11 +44,10 @@ class _Onboard:
     """What one drone's software knows."""
 
     armed: bool = False
-    mode: str = "hold"  # hold, offboard, land
+    mode: str = "hold"  # hold, guided, offboard, land
     level: str = "position"
     setpoint: np.ndarray = field(default_factory=lambda: np.zeros(4, np.float32))
     heard: float = -np.inf
-    down: float = 0.0  # m, set-point of a landing
     still: float = 0.0  # s
     landed: bool = True
     battery: float = 1.0
@@ -144,18 +143,26 @@ class DroneVehicle:
         o.level = "position"
         o.setpoint[:] = (*self._state()[i, :3], self._yaw(i))
 
+    def guide(self, i: int, position: Sequence[float], yaw: float | None = None) -> None:
+        """Fly to a place (m, world) by its own controller, as missions do."""
+        o = self._onboard[i]
+        if not o.armed:
+            return
+        if o.level != "position":
+            o.memory[:] = 0.0
+        o.mode = "guided"
+        o.level = "position"
+        o.setpoint[:] = (*position, self._yaw(i) if yaw is None else yaw)
+
     def land(self, i: int) -> None:
         """Come down here; the motors stop on the ground."""
         o = self._onboard[i]
         if o.mode == "land" or not o.armed:
             return
         o.mode = "land"
-        if o.level != "position":
-            o.memory[:] = 0.0
-        o.level = "position"
-        position = self._state()[i, :3]
-        o.setpoint[:] = (*position[:2], position[2], self._yaw(i))
-        o.down = float(position[2])
+        o.memory[:] = 0.0
+        o.level = "velocity"  # down and not sideways: no position to swing back to after a push
+        o.setpoint[:] = (0.0, 0.0, -LAND_M_S, 0.0)
 
     def setpoint(self, i: int, kind: str, values: Sequence[float]) -> None:
         """A set-point of one of SETPOINTS, in the units of the action kind (see rookery.robots.drones.drone.action_spec)."""
@@ -170,7 +177,7 @@ class DroneVehicle:
         o.setpoint[:] = given
 
     def mode(self, i: int) -> str:
-        """hold, offboard or land."""
+        """hold, guided, offboard or land."""
         return self._onboard[i].mode
 
     def armed(self, i: int) -> bool:
@@ -193,9 +200,6 @@ class DroneVehicle:
             return np.zeros(4, np.float32)
         if o.mode == "offboard" and self.now - o.heard > self.timeout_s:
             self.land(i)
-        if o.mode == "land":
-            o.down -= LAND_M_S * self.period
-            o.setpoint[2] = o.down
         if o.landed and o.mode == "hold":  # idles until somebody wants it to go up
             return np.zeros(4, np.float32)
         command = o.setpoint[None].copy()

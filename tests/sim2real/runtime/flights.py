@@ -97,5 +97,5 @@ class Flight:
             if fell:
                 return False
             if not self.vehicle.armed(0):
-                return bool(np.linalg.norm(self.vehicle.truth(0)["velocity"]) < 0.1)
+                return bool(np.linalg.norm(self.vehicle.truth(0)["velocity"]) < 0.5)  # it may slide
         return False

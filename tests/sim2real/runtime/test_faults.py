@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.sim2real.runtime.flights import Flight
 
 from rookery.sim2real.runtime.pilot import Phase
 from rookery.sim2real.runtime.reading import Reading
+from tests.sim2real.runtime.flights import Flight
 
 SAFE_S = 0.08
 
