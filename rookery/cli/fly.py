@@ -247,13 +247,10 @@ def _report(pilots: Sequence[Pilot], loop: Loop, errors: Sequence[Sequence[float
 
 def _print(report: dict[str, Any]) -> None:
     for v in report["vehicles"]:
-        near = (
-            ""
-            if v["distance_m"] is None
-            else (
-                f", {v['policy_s']:g} s at {100 * v['distance_m']:.1f} cm from the target, {100 * v['largest_distance_m']:.1f} at most"
-            )
-        )
+        near = ""
+        if v["distance_m"] is not None:
+            mean, most = 100 * v["distance_m"], 100 * v["largest_distance_m"]
+            near = f", {v['policy_s']:g} s at {mean:.1f} cm from the target, at most {most:.1f}"
         print(f"{v['link']}: {'ended by the fault ' + v['fault'] if v['fault'] else 'landed'}{near}")
     t = report["timing"]
     print(

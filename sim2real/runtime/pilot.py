@@ -31,6 +31,7 @@ from rookery.sim2real.runtime.settings import SafetySettings
 
 ARM_S = 5.0  # s, most time for a vehicle to arm and to follow set-points
 ENTRY_S = 15.0  # s, most time for a take-off or to stand up
+LOST_S = 10.0  # s of silence in an emergency after which nobody can tell what became of the vehicle
 EXIT_S = 15.0  # s, most time to come down before the reaction to a fault does it
 
 
@@ -246,6 +247,8 @@ class Pilot:
             self._to(Phase.IDLE)
         elif fresh and reading.landed:
             self.link.disarm()
+        elif now - self.link.heard > LOST_S:
+            self._to(Phase.IDLE, f"lost: nothing has arrived for {LOST_S:g} s, and its own fail-safe has it")
 
     def hang(self) -> None:
         """The watchdog's word that the policy's step does not return: react from its thread."""

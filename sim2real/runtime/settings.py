@@ -14,9 +14,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.untrusted import read_toml
+from rookery.sim.untrusted import Damaged, read_toml
 from rookery.sim2real.contract import Contract, ContractGroup
 
 FAULTS = {
@@ -114,13 +115,24 @@ def safety_settings(contract: Contract, group: str, overrides: Path | None = Non
         limits = dataclasses.replace(limits, fence_m=float(fence.high))
     reactions = dict.fromkeys(FAULTS, BY_FAMILY[family])
     if overrides is not None:
-        values = read_toml(overrides, "safety settings")
+        values = _read(overrides)
         for key in values:
             if key not in ("limits", "reactions"):
                 raise unknown("table of safety settings", key, ("limits", "reactions"))
+            if not isinstance(values[key], Mapping):
+                raise RookeryError(f"{key} must be a table in {overrides}: write [{key}] above its lines.")
         limits = _limits(limits, values.get("limits", {}))
         reactions |= _reactions(values.get("reactions", {}), family)
     return SafetySettings(limits, reactions)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(path)
+    except OSError as error:
+        raise RookeryError(f"cannot read the safety settings {path}: {error.strerror or error}.") from None
+    except Damaged as error:
+        raise RookeryError(f"the safety settings {path} cannot be read: {error}.") from None
 
 
 def _limits(limits: Limits, values: Mapping[str, object]) -> Limits:

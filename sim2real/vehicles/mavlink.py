@@ -154,6 +154,11 @@ class MavlinkDrone:
             self._ms, *to_ned(reading.values["position"]), *to_ned(reading.values["velocity"])
         ))  # fmt: skip
         self._put(mav.MAVLink_attitude_quaternion_message(self._ms, *q, *rates))
+        w, x, y, z = q
+        roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
+        pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
+        yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+        self._put(mav.MAVLink_attitude_message(self._ms, roll, pitch, yaw, *rates))
 
     def _slow(self, reading: Reading) -> None:
         mav = self._mav
@@ -208,7 +213,7 @@ class MavlinkDrone:
         i = self.number
         reading = self.vehicle.sense(i)
         if command == mav.MAV_CMD_COMPONENT_ARM_DISARM:
-            return self._arm(p[0] > 0.5, int(p[1]) == 21196, bool(reading.landed))
+            return self._arm(p[0] > 0.5, p[1] == 21196.0, bool(reading.landed))
         if command == mav.MAV_CMD_DO_SET_MODE:
             return self._set_mode(int(p[1]), int(p[2]))
         if command == mav.MAV_CMD_NAV_LAND:
