@@ -170,7 +170,7 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
     def link(controller: Any) -> Any:
         check_simulated(controller)
         config = {k: controller.contract.task_config[k] for k in ("drone",) if k in controller.contract.task_config}
-        vehicle = DroneVehicle(rookery.make("drone-hover", num_envs=1, config=config), timeout_s=0.06)
+        vehicle = DroneVehicle(rookery.make("drone-hover", num_envs=1, config=config), timeout_s=0.06)  # type: ignore[arg-type]
         made.append(SimulatedLink(vehicle, clock))
         return made[-1]
 

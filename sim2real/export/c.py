@@ -83,7 +83,7 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
         RookeryError: when the prefix is not a C identifier, or a stage has no C.
     """
     _check_prefix(prefix)
-    below = [StateC(contract, group, prefix), LoopsC(contract, group, prefix)]
+    below: list[Part] = [StateC(contract, group, prefix), LoopsC(contract, group, prefix)]
     return _code(contract.groups[group], arrays, prefix, header, below), _header(contract, group, prefix, below)
 
 

@@ -3,34 +3,35 @@ north, east, down; body forward, right, down)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rookery.sim2real.runtime.reading import Array
 
 _HALF = float(np.sqrt(0.5))
 
 
-def to_ned(v: Sequence[float]) -> tuple[float, float, float]:
+def to_ned(v: ArrayLike) -> tuple[float, float, float]:
     """A world vector in north, east, down; its own inverse."""
-    x, y, z = (float(c) for c in v)
+    x, y, z = np.asarray(v, float).tolist()
     return y, x, -z
 
 
 from_ned = to_ned
 
 
-def to_frd(v: Sequence[float]) -> tuple[float, float, float]:
+def to_frd(v: ArrayLike) -> tuple[float, float, float]:
     """A body vector in forward, right, down; its own inverse."""
-    x, y, z = (float(c) for c in v)
+    x, y, z = np.asarray(v, float).tolist()
     return x, -y, -z
 
 
 from_frd = to_frd
 
 
-def _multiply(a: Sequence[float], b: Sequence[float]) -> Array:
+def _multiply(a: Any, b: Any) -> Array:
     w, x, y, z = a
     s, i, j, k = b
     return np.array(
@@ -48,13 +49,13 @@ _ENU_TO_NED = (0.0, _HALF, _HALF, 0.0)  # half a turn about x + y
 _FLU_TO_FRD = (0.0, 1.0, 0.0, 0.0)  # half a turn about x
 
 
-def rotation_to_ned(q: Sequence[float]) -> Array:
+def rotation_to_ned(q: ArrayLike) -> Array:
     """The rotation from body forward, right, down to north, east, down, for one (w, x, y, z) of this package."""
     out = _multiply(_multiply(_ENU_TO_NED, q), _FLU_TO_FRD)
     return out if out[0] >= 0.0 else -out
 
 
-def rotation_from_ned(q: Sequence[float]) -> Array:
+def rotation_from_ned(q: ArrayLike) -> Array:
     """The inverse of `rotation_to_ned`."""
     out = _multiply(_multiply(_ENU_TO_NED, q), _FLU_TO_FRD)
     return out if out[0] >= 0.0 else -out

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rookery.sim2real.runtime.reading import Reading
 
@@ -75,7 +75,7 @@ class Link(abc.ABC):
         """Whether it follows this link's set-points."""
 
     @abc.abstractmethod
-    def write(self, kind: str, command: Sequence[float]) -> None:
+    def write(self, kind: str, command: ArrayLike) -> None:
         """Send the command of a policy.
 
         Args:
@@ -95,10 +95,10 @@ class Link(abc.ABC):
     def close(self) -> None:
         """Leave the vehicle as it is, and free the port."""
 
-    def go_to(self, position: Sequence[float], yaw: float) -> None:
+    def go_to(self, position: ArrayLike, yaw: float) -> None:
         """A multirotor's set-point for entry and exit: m and rad, world."""
         raise NotImplementedError(f"{type(self).__name__} has no position set-points")
 
-    def hold_joints(self, position: Sequence[float], stiffness: Sequence[float], damping: Sequence[float]) -> None:
+    def hold_joints(self, position: ArrayLike, stiffness: ArrayLike, damping: ArrayLike) -> None:
         """A jointed robot's set-point for entry and exit: rad, N m/rad and N m s/rad, in the order of `Identity.joints`."""
         raise NotImplementedError(f"{type(self).__name__} has no joint set-points")

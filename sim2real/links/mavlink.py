@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
@@ -246,7 +247,10 @@ class MavlinkLink(Link):
         else:
             self._command(self._mav.MAV_CMD_NAV_LAND, 0, 0, 0, float("nan"))
 
-    def write(self, kind: str, command: Sequence[float]) -> None:
+    def write(self, kind: str, command: ArrayLike) -> None:
+        self._write(kind, np.asarray(command, float).tolist())
+
+    def _write(self, kind: str, command: list[float]) -> None:
         if kind == "ctbr":
             rates = to_frd(command[:3])
             self._attitude(RATES_MASK, (1.0, 0.0, 0.0, 0.0), rates, self._share(command[3]))
@@ -257,8 +261,8 @@ class MavlinkLink(Link):
         else:
             self._position(POSITION_MASK, to_ned(command[:3]), (0.0, 0.0, 0.0), yaw_to_ned(command[3]), 0.0)
 
-    def go_to(self, position: Sequence[float], yaw: float) -> None:
-        self.write("position", (*position, yaw))
+    def go_to(self, position: ArrayLike, yaw: float) -> None:
+        self._write("position", [*np.asarray(position, float).tolist(), yaw])
 
     def _share(self, newton: float) -> float:
         weight, most = self._thrust

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.runtime.clock import Clock
@@ -69,12 +72,12 @@ class SimulatedLink(Link):
     def engaged(self) -> bool:
         return self.vehicle.mode(self._i) == "offboard"
 
-    def write(self, kind: str, command: Sequence[float]) -> None:
+    def write(self, kind: str, command: ArrayLike) -> None:
         if not self.cut:
-            self.vehicle.setpoint(self._i, kind, command)
+            self.vehicle.setpoint(self._i, kind, np.asarray(command, float).tolist())
 
-    def go_to(self, position: Sequence[float], yaw: float) -> None:
-        self.write("position", (*position, yaw))
+    def go_to(self, position: ArrayLike, yaw: float) -> None:
+        self.write("position", [*np.asarray(position, float).tolist(), yaw])
 
     def react(self, reaction: str) -> None:
         if self.cut:

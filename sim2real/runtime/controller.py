@@ -1,11 +1,8 @@
 """The policy of a bundle as the runtime steps it: measured quantities in, physical commands out, by the bundle's own C.
 
-    controller = Controller("bundle")
-    controller.begin(values)                      # an episode
-    command = controller.step(values)             # every control_dt
-
-Observation (from the expressions of the contract), network and command are C; this file keeps what belongs to the policy's
-computer: the last action, clocks, the quantities of the step before.
+controller = Controller("bundle")
+controller.begin()                            # an episode
+command = controller.step(values)             # every control_dt
 """
 
 from __future__ import annotations
@@ -19,19 +16,17 @@ from pathlib import Path
 import numpy as np
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.quantities import LAST_ACTION
-from rookery.sim.terms.c import HELPERS, observe_state, quantities_of
-from rookery.sim.terms.expression import Clock, Expression, Quantity, Recorded, Sensor, clocks_of
+from rookery.sim.terms.expression import Quantity, Recorded, Sensor
 from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.bundle import bundle_files
 from rookery.sim2real.export.check import open_onnx, read_bundle_contract, read_weights
-from rookery.sim2real.export.native import FLAGS, NativePolicy, compile_c, compile_library, find_compiler, read_header
+from rookery.sim2real.export.native import compile_library, read_header
+from rookery.sim2real.export.state_c import StateC
 from rookery.sim2real.export.trust import write_source
 from rookery.sim2real.runtime.reading import Array
 
-STATE_C = "state.c"
-HOME = "home"
-"""The quantity that is the home pose of the actuation's joints."""
+SIZES = "runtime.c"
+_POINTER = ctypes.c_void_p
 
 
 def group_of(contract: Contract, group: str | None) -> str:
@@ -49,13 +44,12 @@ def group_of(contract: Contract, group: str | None) -> str:
     return chosen
 
 
-def expressions_of(group: ContractGroup) -> list[Expression]:
-    """The expressions of a group's terms, one frame of them.
+def check_terms(group: ContractGroup) -> None:
+    """Refuse a term that a runtime cannot compute.
 
     Raises:
-        RookeryError: a term cannot be computed by a runtime.
+        RookeryError: naming it.
     """
-    out = []
     for term in group.spec.observation:
         expression = term.expression
         if isinstance(expression, Recorded):
@@ -67,8 +61,6 @@ def expressions_of(group: ContractGroup) -> list[Expression]:
             raise RookeryError(
                 f"the term {term.name} is filled by a sensor ({expression.name}), which no link gives yet."
             )
-        out.append(expression)
-    return out
 
 
 class Controller:
@@ -81,9 +73,8 @@ class Controller:
 
     Attributes:
         contract, group, spec: the contract, the group's name and its entry.
-        quantities: all that the terms read.
-        wanted: of them, what a link or a command must give.
-        observation, action: the last ones.
+        wanted: quantities that a link or a command must give.
+        action: the last one, in [-1, 1].
 
     Raises:
         RookeryError: no bundle, damaged, of another version; there is no compiler; a term cannot be computed.
@@ -91,30 +82,19 @@ class Controller:
 
     def __init__(self, folder: Path | str, group: str | None = None, run_c: bool = False) -> None:
         folder = Path(folder)
-        self._run_c = run_c
         self.contract = read_bundle_contract(folder)
         self.group = group_of(self.contract, group)
         self.spec = self.contract.groups[self.group]
-        terms = expressions_of(self.spec)
-        self._clocks = clocks_of(terms)
-        conditions = [clock.runs for clock in self._clocks if clock.runs is not None]
-        expressions = [*terms, *conditions]
-        self.quantities = quantities_of(expressions)
-        self._frame = sum(e.size for e in terms)
-        self._raw = np.zeros(self._frame + len(conditions), np.float32)
+        check_terms(self.spec)
         self._build = tempfile.TemporaryDirectory(prefix="rookery-fly-")
         weakref.finalize(self, self._build.cleanup)
-        self._load(folder, expressions)
-        self._place()
-        action = self.spec.spec.action
-        self._neutral = np.array(action.neutral, np.float32)
-        self.observation = np.zeros(self.policy.observations, np.float32)
-        self.action = self._neutral.copy()
-        self._memory = np.zeros((1, self.policy.memory), np.float32)
-        self._phases = np.zeros(len(self._clocks), np.float64)
-        self._fresh = True
+        self._load(folder, run_c)
+        size = self.spec.spec.action.size
+        self.action = np.array(self.spec.spec.action.neutral, np.float32)
+        self._command = np.zeros(size, np.float32)
+        self.begin()
 
-    def _load(self, folder: Path, expressions: list[Expression]) -> None:
+    def _load(self, folder: Path, run_c: bool) -> None:
         files = bundle_files(self.contract)[self.group]
         build = Path(self._build.name)
         header = read_header(folder / files["h"])
@@ -124,48 +104,47 @@ class Controller:
                 "again."
             )
         weights = read_weights(open_onnx(folder / files["onnx"], self.contract, self.group), folder / files["onnx"])
-        source = write_source(folder, files, self.contract, self.group, header, weights, build, self._run_c)
-        self.policy = NativePolicy(compile_library(source, build, folder / files["c"]), header)
-        source = build / STATE_C
-        source.write_text(f"{HELPERS}\n{observe_state('runtime', expressions)}")
-        library = build / "state.so"
-        flags = [f for f in FLAGS if f not in ("-Wall", "-Wextra", "-Wpedantic", "-Werror")]
-        compile_c([*find_compiler(), *flags, "-shared", "-fPIC", "-o", str(library), str(source), "-lm"], source, build)
-        self._observe_state = ctypes.CDLL(str(library)).runtime_observe_state
-        self._observe_state.argtypes = [ctypes.c_void_p] * 3
-        self._observe_state.restype = None
+        source = write_source(folder, files, self.contract, self.group, header, weights, build, run_c)
+        prefix = header.prefix
+        shim = build / SIZES
+        shim.write_text(
+            f'#include "{source.name}"\n'
+            f"const unsigned long runtime_sizes[2] = {{sizeof({prefix}_state), sizeof({prefix}_controller)}};\n"
+        )
+        loaded = ctypes.CDLL(str(compile_library(shim, build, folder / files["c"])))
+        sizes = (ctypes.c_ulong * 2).in_dll(loaded, "runtime_sizes")
+        self._place(StateC(self.contract, self.group, prefix), int(sizes[0]))
+        self._memory = ctypes.create_string_buffer(int(sizes[1]))
+        self._calls = {}
+        for name, count in (("start", 1), ("act", 3), ("acted", 3), ("command", 2)):
+            call = getattr(loaded, f"{prefix}_{name}")
+            call.argtypes = [_POINTER] * count
+            call.restype = None
+            self._calls[name] = call
 
-    def _place(self) -> None:
-        """Where each quantity stands in the state's struct, whose fields are all arrays of floats."""
-        self._at: dict[str, slice] = {}
+    def _place(self, state: StateC, size: int) -> None:
+        """Where each quantity stands in the state's struct, whose members are arrays of floats one after the other."""
+        self.wanted: list[Quantity] = list(state.members.values())
+        self._at: list[tuple[Quantity, slice]] = []
         at = 0
-        for q in self.quantities:
-            self._at[q.name] = slice(at, at + q.size)
+        for q in self.wanted:
+            self._at.append((q, slice(at, at + q.size)))
             at += q.size
-        self._now = np.zeros(at, np.float32)
-        self._before = np.zeros(at, np.float32)
+        self._state = np.zeros(max(at, 1), np.float32)
+        if self.wanted and self._state.nbytes != size:
+            raise RookeryError(
+                f"the bundle's struct has {size} bytes and its contract {self._state.nbytes}: export it again."
+            )
 
     @property
     def control_dt(self) -> float:
         """s."""
         return self.contract.control_dt
 
-    @property
-    def wanted(self) -> list[Quantity]:
-        """Quantities that a link or a command must give."""
-        own = {LAST_ACTION, HOME}
-        return [q for q in self.quantities if q.name not in own and not isinstance(q, Clock)]
-
-    def begin(self, seed: int | None = None) -> None:
-        """Begin an episode: clear memories, and start the clocks anywhere that training did."""
-        self._fresh = True
-        self.action = self._neutral.copy()
-        self.observation[:] = 0.0
-        if self.policy.memory:
-            self.policy.reset(self._memory)
-        rng = np.random.default_rng(seed)
-        for i, clock in enumerate(self._clocks):
-            self._phases[i] = rng.uniform(*clock.start)
+    def begin(self) -> None:
+        """Begin an episode: the next step is its first."""
+        self._calls["start"](ctypes.addressof(self._memory))
+        self.action[:] = self.spec.spec.action.neutral
 
     def step(self, values: Mapping[str, Array]) -> Array:
         """Physical commands [D] for the quantities in `wanted`, in the units of the contract's action.
@@ -173,44 +152,14 @@ class Controller:
         Raises:
             RookeryError: a quantity is missing or of another size.
         """
-        self._now, self._before = self._before, self._now
-        now = self._now
-        for q in self.wanted:
+        for q, place in self._at:
             try:
-                now[self._at[q.name]] = values[q.name]
+                self._state[place] = values[q.name]
             except (KeyError, ValueError):
                 given = np.shape(values[q.name]) if q.name in values else "nothing"
                 raise RookeryError(f"the policy needs {q.name!r} ({q.size} values, {q.unit}), got {given}.") from None
-        if LAST_ACTION in self._at:
-            now[self._at[LAST_ACTION]] = np.clip(self.action, -1.0, 1.0)
-        if HOME in self._at and self.spec.actuation is not None:
-            now[self._at[HOME]] = [joint.home for joint in self.spec.actuation.joints]
-        for clock, phase in zip(self._clocks, self._phases, strict=True):
-            now[self._at[clock.name]] = phase
-        before = now if self._fresh else self._before
-        self._observe_state(now.ctypes.data, before.ctypes.data, self._raw.ctypes.data)
-        self._advance_clocks()
-        return self._act()
-
-    def _advance_clocks(self) -> None:
-        at = self._frame
-        for i, clock in enumerate(self._clocks):
-            runs = 1.0
-            if clock.runs is not None:
-                runs = float(self._raw[at])
-                at += 1
-            if runs != 0.0:
-                self._phases[i] = (self._phases[i] + clock.frequency * self.control_dt) % 1.0
-
-    def _act(self) -> Array:
-        frame = self.policy.observe(self._raw[None, : self._frame])[0]
-        if self.policy.frame < self.policy.observations:
-            # an episode's first frame stands for those before it
-            for _ in range(self.policy.observations // self.policy.frame if self._fresh else 1):
-                self.policy.push(frame, self.observation)
-        else:
-            self.observation = frame
-        self._fresh = False
-        memory = self._memory if self.policy.memory else None
-        self.action = self.policy.policy(self.observation[None], memory)[0]
-        return self.policy.command(self.action[None])[0]
+        memory, state, action = ctypes.addressof(self._memory), self._state.ctypes.data, self.action.ctypes.data
+        self._calls["act"](memory, state, action)
+        self._calls["acted"](memory, state, action)
+        self._calls["command"](action, self._command.ctypes.data)
+        return self._command.copy()

@@ -137,7 +137,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _limits(limits: Limits, values: Mapping[str, object]) -> Limits:
     types = {f.name: f.type for f in dataclasses.fields(Limits)}
-    changed: dict[str, float] = {}
+    changed: dict[str, Any] = {}
     for key, value in values.items():
         if key not in types:
             raise unknown("safety limit", key, types)
