@@ -24,6 +24,7 @@ EXAMPLES = """
   rookery fly bundle --dry-run
   rookery fly bundle --link mavlink://:14540 --seconds 30
   rookery fly bundle --link mavlink://:14540?hover=0.5 --command target=0,0,1.5 --safety safety.toml --log flight.mcap
+  rookery fly bundle --link crazyflie://127.0.0.1:19850
   rookery fly bundle --link mavlink://:14540 --link mavlink://:14541
 """
 

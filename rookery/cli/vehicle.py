@@ -14,6 +14,7 @@ from rookery.sim.errors import RookeryError
 
 EXAMPLES = """
   rookery vehicle drone-hover --protocol mavlink
+  rookery vehicle drone-hover --protocol crtp
   rookery vehicle drone-hover --task-config num_drones=4 --protocol mavlink --loss 0.01 --latency-ms 10
 """
 
@@ -26,7 +27,9 @@ class Args:
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task whose robots are served.")]
-    protocol: Annotated[Literal["mavlink"], tyro.conf.arg(help="mavlink: PX4's, by UDP.")] = "mavlink"
+    protocol: Annotated[
+        Literal["mavlink", "crtp"], tyro.conf.arg(help="mavlink: PX4's; crtp: the Crazyflie's; by UDP.")
+    ] = "mavlink"
     host: Annotated[str, tyro.conf.arg(help="Where telemetry goes until somebody else speaks.")] = "127.0.0.1"
     port: Annotated[
         int, tyro.conf.arg(help="Port there of the first drone; the next ones follow. 0: the protocol's own.")

@@ -11,9 +11,9 @@ from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.link import Link
 from rookery.sim2real.runtime.clock import Clock
 
-LINKS = {"mavlink": ("mavlink", "MavlinkLink")}
+LINKS = {"mavlink": ("mavlink", "MavlinkLink"), "crazyflie": ("crazyflie", "CrazyflieLink")}
 """Protocols, with the module of rookery.sim2real.links and the class."""
-SERVERS = {"mavlink": ("mavlink", "MavlinkDrone")}
+SERVERS = {"mavlink": ("mavlink", "MavlinkDrone"), "crtp": ("crtp", "CrtpDrone")}
 """Protocols that vehicles are served over, with the module of rookery.sim2real.vehicles and the class."""
 
 

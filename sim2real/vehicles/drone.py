@@ -176,6 +176,12 @@ class DroneVehicle:
         o.level = kind
         o.setpoint[:] = given
 
+    def correct(self, i: int, kind: str, values: Sequence[float]) -> None:
+        """Change the set-point by feedback of the vehicle's own: nobody was heard from."""
+        heard = self._onboard[i].heard
+        self.setpoint(i, kind, values)
+        self._onboard[i].heard = heard
+
     def mode(self, i: int) -> str:
         """hold, guided, offboard or land."""
         return self._onboard[i].mode

@@ -1,0 +1,107 @@
+"""CRTP: our vehicle flown by cflib and by our link, in real time over loopback; numbers on the wire; damaged packets."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rookery
+from rookery.sim2real.links import crtp
+from rookery.sim2real.vehicles.crtp import CrtpDrone
+from rookery.sim2real.vehicles.drone import DroneVehicle
+from tests.sim2real.runtime.processes import fly, free_port, run_refused, vehicle
+
+CLIENT = Path(__file__).with_name("cflib_client.py")
+
+
+def test_bitcrazes_client_flies_our_vehicle_by_every_kind_of_set_point() -> None:
+    port = free_port(1)
+    with vehicle("--protocol", "crtp", "--listen", str(port)):
+        done = subprocess.run([sys.executable, str(CLIENT), str(port)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    out = json.loads(done.stdout.splitlines()[-1])
+    assert out["parameters"] >= 8
+    assert out["variables"] >= 20
+    assert out["controller"] == "2"
+    assert out["position"][:3] == pytest.approx([0.0, 0.0, 1.0], abs=0.1)
+    assert out["velocity"][3] == pytest.approx(0.4, abs=0.15)
+    assert out["hover"][4] == pytest.approx(0.3, abs=0.12)
+    assert out["hover"][2] == pytest.approx(0.7, abs=0.1)
+    assert out["z_distance"][2] == pytest.approx(1.0, abs=0.15)
+    assert out["full_state"][:3] == pytest.approx([0.5, 0.0, 1.2], abs=0.15)
+    assert out["attitude"][3] > 0.15  # nose down, ahead
+    assert abs(out["attitude"][4]) < 0.1
+    assert out["go_to"][:3] == pytest.approx([0.3, 0.3, 0.8], abs=0.15)
+    assert out["land"][2] < 0.1
+
+
+def test_a_bundle_flies_through_loss_and_latency(hover_bundle: Path) -> None:
+    """1 % of packets lost and 5 ms each way, as radios have them."""
+    port = free_port(1)
+    with vehicle("--protocol", "crtp", "--listen", str(port), "--loss", "0.01", "--latency-ms", "5"):
+        code, report = fly(hover_bundle, "--link", f"crazyflie://127.0.0.1:{port}")
+    (one,) = report["vehicles"]
+    assert (code, one["fault"]) == (0, None)
+    assert one["largest_distance_m"] < 0.2
+
+
+def test_refusals(hover_bundle: Path) -> None:
+    port = free_port(1)
+    assert "no Crazyflie answers" in run_refused(["fly", str(hover_bundle), "--link", f"crazyflie://127.0.0.1:{port}"])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("0.0.0.0", port))
+        said = run_refused(["vehicle", "drone-hover", "--protocol", "crtp", "--listen", str(port)])
+    assert "is another program using it" in said
+
+
+rotations = st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda v: np.linalg.norm(v) > 0.1)
+
+
+@given(rotations)
+def test_compressed_rotations(v: list[float]) -> None:
+    q = np.array(v) / np.linalg.norm(v)
+    back = crtp.decompress(crtp.compress(q.astype(np.float32)))
+    assert 2.0 * math.acos(min(1.0, abs(float(np.dot(q, back))))) < 0.005
+
+
+@given(st.floats(0.0, 1.0))
+def test_thrust_is_undone_by_the_motor_share(share: float) -> None:
+    curve = (0.003525, 0.014373, 0.09223)  # N, of a Crazyflie 2.1 (rl-tools, crazyflie.h)
+    thrust = curve[0] + share * (curve[1] + share * curve[2])
+    assert crtp.motor_share(thrust, curve) == pytest.approx(share, abs=1e-6)
+
+
+@given(st.integers(0, 14), st.integers(0, 3), st.binary(max_size=30))
+def test_packets(port: int, channel: int, data: bytes) -> None:
+    packet = crtp.Packet(port, channel, data)
+    assert crtp.parse(packet.pack()) == packet
+
+
+def test_damaged_packets_change_nothing() -> None:
+    rng = random.Random(1)
+    server = CrtpDrone(DroneVehicle(rookery.make("drone-hover", num_envs=1)), port=free_port(1))
+    try:
+        for k in range(20_000):
+            size = rng.randrange(32)
+            wire = bytes(rng.randrange(256) for _ in range(size))
+            if k % 2:
+                wire = bytes([rng.choice((3, 5, 7, 8, 13)) << 4 | rng.randrange(4)]) + wire[:30]
+            server._in.put(server.vehicle.now, (wire, ("127.0.0.1", 9)))
+            if k % 1000 == 0:
+                server.receive()
+                server.vehicle.step()
+                server.send()
+        assert all(np.isfinite(o.setpoint).all() for o in server.vehicle._onboard)
+        assert np.isfinite(server.vehicle.truth(0)["position"]).all()
+    finally:
+        server.close()
