@@ -24,7 +24,6 @@ a foot that slides catches a little on the edges of triangles (without friction 
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,6 +32,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.assets.near_names import nearest
 from rookery.assets.scenery import FRICTION, add_sky
 from rookery.assets.terrain_looks import Block, add_looks, faces_of
 
@@ -108,8 +108,8 @@ def heights(
     n = _cells("tile", size_m, cell_m)
     check_shape(shape, size_m, cell_m)
     if kind not in KINDS:
-        near = difflib.get_close_matches(kind, KINDS, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = nearest(kind, KINDS)
+        hint = f"did you mean {near!r}? " if near else ""
         raise ValueError(f"unknown kind of terrain {kind!r}: {hint}Known: {', '.join(KINDS)}.")
     if not 0.0 <= difficulty <= 1.0:
         raise ValueError(f"the difficulty of terrain lies between 0 and 1, got {difficulty}.")

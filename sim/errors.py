@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+
+from rookery.assets.near_names import nearest
 
 
 class RookeryError(Exception):
@@ -30,13 +31,13 @@ class FixedError(RookeryError):
 
 
 def unknown(what: str, given: str, allowed: Iterable[str]) -> RookeryError:
-    """An error for a name that does not exist, with the nearest match.
+    """An error for a name that does not exist, with one that is near, where there is one.
 
     >>> str(unknown("task", "drone-hoover", ["drone-hover", "drone-track"]))
     "unknown task 'drone-hoover': did you mean 'drone-hover'? Known: drone-hover, drone-track."
     """
     names = sorted(allowed)
     given = given if len(given) <= 200 else given[:197] + "..."
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f": did you mean {near[0]!r}? Known" if near else ". Known"
+    near = nearest(given, names)
+    hint = f": did you mean {near!r}? Known" if near else ". Known"
     return RookeryError(f"unknown {what} {given!r}{hint}: {', '.join(names) or 'none'}.")

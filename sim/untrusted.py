@@ -282,18 +282,29 @@ def onnx_arrays(model: onnx.ModelProto) -> dict[str, NDArray[np.float32]]:
     Raises:
         Damaged: one is of another size than its shape says.
     """
-    import onnx
-
     arrays = {}
     for tensor in model.graph.initializer:
-        if tensor.data_type != onnx.TensorProto.FLOAT:
-            continue
-        size = 4 * math.prod(tensor.dims)
-        given = len(tensor.raw_data) if tensor.HasField("raw_data") else 4 * len(tensor.float_data)
-        if any(n < 0 for n in tensor.dims) or size != given:
-            raise Damaged(f"its array {tensor.name[:60]!r} is of another size than its shape says")
-        arrays[tensor.name] = np.asarray(onnx.numpy_helper.to_array(tensor), np.float32)
+        values = onnx_tensor(tensor)
+        if values is not None:
+            arrays[tensor.name] = values
     return arrays
+
+
+def onnx_tensor(tensor: onnx.TensorProto) -> NDArray[np.float32] | None:
+    """The numbers of an ONNX tensor of float32; None for one of another type.
+
+    Raises:
+        Damaged: it is of another size than its shape says.
+    """
+    import onnx
+
+    if tensor.data_type != onnx.TensorProto.FLOAT:
+        return None
+    size = 4 * math.prod(tensor.dims)
+    given = len(tensor.raw_data) if tensor.HasField("raw_data") else 4 * len(tensor.float_data)
+    if any(n < 0 for n in tensor.dims) or size != given:
+        raise Damaged(f"its array {tensor.name[:60]!r} is of another size than its shape says")
+    return np.asarray(onnx.numpy_helper.to_array(tensor), np.float32)
 
 
 def _require_file(path: Path) -> None:

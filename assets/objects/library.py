@@ -13,7 +13,6 @@ Berkeley EECS-2016-142, 2016, and the mug's diameter.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from functools import cache
 
@@ -21,6 +20,7 @@ import numpy as np
 import trimesh
 
 from rookery.assets import meshes
+from rookery.assets.near_names import nearest
 from rookery.assets.objects import parts
 from rookery.assets.objects.model import ObjectModel, build
 from rookery.assets.objects.parts import Floats, Part
@@ -281,7 +281,7 @@ def find_object(name: str) -> ObjectModel:
         ValueError: there is no such object.
     """
     if name not in LIBRARY:
-        near = difflib.get_close_matches(name, LIBRARY, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = nearest(name, LIBRARY)
+        hint = f"did you mean {near!r}? " if near else ""
         raise ValueError(f"unknown object {name!r}: {hint}Known: {', '.join(sorted(LIBRARY))}.")
     return LIBRARY[name]()

@@ -16,8 +16,7 @@ from rookery.sim.adapters.torchrl_env import TorchRLEnv
 
 env = TorchRLEnv(rookery.make("drone-hover", num_envs=512, config=preset("drone-hover").train_overrides))
 size = {"num_cells": [64, 64], "activation_class": torch.nn.Tanh}
-mean, scale = MLP(16, 4, **size), AddStateIndependentNormalScale(4, scale_lb=0.05)
-keys = ["loc", "scale"]
+mean, scale, keys = MLP(16, 4, **size), AddStateIndependentNormalScale(4, scale_lb=0.05), ["loc", "scale"]
 net = TensorDictModule(torch.nn.Sequential(mean, scale), ["observation"], keys)
 actor = ProbabilisticActor(net, keys, spec=env.action_spec, distribution_class=TanhNormal, return_log_prob=True)
 critic = ValueOperator(MLP(16, 1, **size), in_keys=["observation"])
@@ -31,6 +30,7 @@ for data in Collector(env, actor, frames_per_batch=16384, total_frames=frames, a
         optimizer.zero_grad()
         (losses["loss_objective"] + losses["loss_critic"]).backward()
         optimizer.step()
+torch.save(actor.state_dict(), "hover_torchrl.pt")
 
 report = evaluate(rookery.make("drone-hover", 128), lambda obs: {"drone": mean(obs["drone"]).tanh().detach()}, 128)
 print("success", report["success_rate"])

@@ -13,32 +13,40 @@ from rookery.cli.options import Engine, Json, TaskConfig, print_json, values
 EXAMPLES = """
   rookery import ppo_hover.zip drone-hover --randomize none
   rookery import logs/model_199.pt drone-hover --activation tanh --out runs/rsl-hover
-  rookery import agent_6400.pt go2-velocity --activation elu --task-config history=5
+  rookery import agent_6400.pt go2-velocity --activation elu --squash clip --task-config history=5
+  rookery import hover.pth drone-hover --activation elu --squash clip
+  rookery import policy.onnx drone-hover
   rookery import sac.zip drone-hover --normalizer statistics.npz
 """
 
 
 @dataclass(frozen=True)
 class Args:
-    """Make a run folder from an actor that rsl_rl, Stable-Baselines3 or skrl trained on one of Rookery's tasks.
+    """Make a run folder from an actor that another library trained on one of Rookery's tasks.
 
     `rookery eval`, `play`, `gate` and `export` take the folder like one of `rookery train`. Taken over are perceptrons with
-    their observation statistics. Files are read as weights: nothing in them is executed.
+    their observation statistics, from checkpoints of rsl_rl, Stable-Baselines3, skrl, rl_games and TorchRL, and from
+    TorchScript and ONNX files. Where the library is installed, the policy must act as the library's own code does. Nothing in
+    a file is executed.
     """
 
     file: Annotated[
         tyro.conf.Positional[Path],
-        tyro.conf.arg(metavar="FILE", help="rsl_rl's model_N.pt, Stable-Baselines3's .zip or skrl's agent_N.pt."),
+        tyro.conf.arg(
+            metavar="FILE",
+            help="rsl_rl's model_N.pt, Stable-Baselines3's .zip, skrl's agent_N.pt, rl_games' .pth, TorchRL's state_dict, or "
+            "TorchScript (.pt), ONNX (.onnx).",
+        ),
     ]
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task that it was trained for.")]
     activation: Annotated[
         str | None,
-        tyro.conf.arg(metavar="NAME", help="tanh, elu or relu, where FILE does not tell: rsl_rl and skrl do not."),
+        tyro.conf.arg(metavar="NAME", help="tanh, elu or relu, where FILE does not tell."),
     ] = None
     squash: Annotated[
         str | None,
         tyro.conf.arg(
-            metavar="NAME", help="clip or tanh, of the last layer; what the library's algorithms do if left out."
+            metavar="NAME", help="What follows the last layer, clip (nothing) or tanh, where FILE does not tell."
         ),
     ] = None
     normalizer: Annotated[

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import sys
@@ -14,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
+from rookery.assets.near_names import nearest
 from rookery.sim.errors import RookeryError
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ T = TypeVar("T")
 Task = Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task, see `rookery list`.")]
 Run = Annotated[
     tyro.conf.Positional[Path],
-    tyro.conf.arg(metavar="RUN", help="Run folder of `rookery train`, or a folder of policies/zoo."),
+    tyro.conf.arg(metavar="RUN", help="Run folder of `rookery train`, or a zoo policy's name (`rookery list`)."),
 ]
 Engine = Annotated[
     str | None,
@@ -158,8 +158,8 @@ def _refuse_unknown(known: Sequence[str], words: Sequence[str], command: str) ->
     for word in words:
         name = _option(word)
         if word.startswith("--") and name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f": did you mean {near[0]}?" if near else "."
+            near = nearest(name, known)
+            hint = f": did you mean {near}?" if near else "."
             raise RookeryError(f"unknown option {word.split('=')[0]}{hint} {listed}")
 
 

@@ -235,5 +235,5 @@ def test_what_cannot_be_built_is_refused(change, words):
 def test_difficulty_and_kind_of_a_tile_are_checked():
     with pytest.raises(ValueError, match="between 0 and 1"):
         tile("rough", 1.01)
-    with pytest.raises(ValueError, match=r"unknown kind of terrain 'ruff': did you mean 'rough'\? Known: flat"):
-        tile("ruff", 0.5)
+    with pytest.raises(ValueError, match=r"unknown kind of terrain 'rouhg': did you mean 'rough'\? Known: flat"):
+        tile("rouhg", 0.5)

@@ -352,10 +352,22 @@ TARGETS = [
         "settings", write_toml, "settings.toml", mutate_bytes,
         lambda f: RunSettings.from_values(read_settings(f / "settings.toml")),
     ),
-    Target("rsl_rl checkpoint", others.write_rsl_rl, others.FILE, mutate_bytes, lambda f: others.read(f / others.FILE)),
-    Target("rsl_rl tensors", others.write_rsl_rl, others.FILE, others.mutate_tensors, lambda f: others.read(f / others.FILE)),
-    Target("sb3 archive", others.write_sb3, others.ARCHIVE, mutate_bytes, lambda f: others.read(f / others.ARCHIVE)),
-    Target("sb3 data", others.write_sb3, others.ARCHIVE, others.mutate_data, lambda f: others.read(f / others.ARCHIVE)),
+    *(
+        Target(f"{name} {kind}", make, file, mutate, lambda f, file=file: others.read(f / file))
+        for name, make, file, kind, mutate in (
+            ("rsl_rl", others.write_rsl_rl, others.FILE, "checkpoint", mutate_bytes),
+            ("rsl_rl", others.write_rsl_rl, others.FILE, "tensors", others.mutate_tensors),
+            ("older rsl_rl", others.write_older_rsl_rl, others.FILE, "tensors", others.mutate_tensors),
+            ("rl_games", others.write_rl_games, others.FILE, "tensors", others.mutate_tensors),
+            ("torchrl", others.write_torchrl, others.FILE, "tensors", others.mutate_tensors),
+            ("sb3", others.write_sb3, others.ARCHIVE, "archive", mutate_bytes),
+            ("sb3", others.write_sb3, others.ARCHIVE, "data", others.mutate_data),
+            ("torchscript", others.write_script, others.FILE, "archive", mutate_bytes),
+            ("torchscript", others.write_script, others.FILE, "code", others.mutate_script),
+            ("onnx actor", others.write_onnx, others.GRAPH, "bytes", mutate_bytes),
+            ("onnx actor", others.write_onnx, others.GRAPH, "graph", others.mutate_graph),
+        )
+    ),
     *(
         Target(f"{name} {kind}", robots.write_robots, file, mutate, lambda f, file=file: robots.read_robot(f / file), cost=2)
         for name, file in (("urdf", robots.URDF), ("mjcf", robots.MJCF))

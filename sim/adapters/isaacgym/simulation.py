@@ -10,13 +10,13 @@ degree of freedom.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 import mujoco
 import torch
 from torch import Tensor
 
+from rookery.assets.near_names import nearest
 from rookery.sim.adapters.isaacgym.checks import chosen_indices, require_finite, rows_of
 from rookery.sim.engines import make_world
 from rookery.sim.errors import RookeryError
@@ -195,8 +195,8 @@ class TensorApi:
 
     def __getattr__(self, name: str) -> Any:
         known = sorted(n for n in dir(type(self)) if not n.startswith("_"))
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = nearest(name, known)
+        hint = f"did you mean {near!r}? " if near else ""
         raise MissingFunction(
             f"gym.{name} has no counterpart here: {hint}create_sim takes a Scene in place of assets and actors, "
             f"`self.sim.world` "

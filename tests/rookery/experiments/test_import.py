@@ -1,4 +1,4 @@
-"""Actors of rsl_rl, Stable-Baselines3 and skrl become runs that act as the library's own inference does."""
+"""Actors of other libraries become runs that act as the library's own inference does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import torch
 import rookery
 from rookery.cli.main import main
 from rookery.experiments.runs import open_run
-from rookery.policies.other_libraries import as_policy, read_actor
+from rookery.policies.imports.actor import as_policy
+from rookery.policies.imports.reading import read_actor
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Delay, Latency, MeasurementErrors
 
@@ -66,6 +67,20 @@ def default_ppo(folder: Path) -> tuple[Path, Act]:
     return sb3(folder, "PPO", n_steps=8, batch_size=32)
 
 
+def gsde(folder: Path) -> tuple[Path, Act]:
+    """With tanh behind the mean, which is said by an argument alone."""
+    kwargs = {"net_arch": [32], "squash_output": True, "log_std_init": -2.0}
+    return sb3(folder, "PPO", n_steps=8, batch_size=32, use_sde=True, policy_kwargs=kwargs)
+
+
+def a2c(folder: Path) -> tuple[Path, Act]:
+    return sb3(folder, "A2C", n_steps=8, policy_kwargs={"net_arch": [], "activation_fn": torch.nn.ReLU})
+
+
+def gsde_sac(folder: Path) -> tuple[Path, Act]:
+    return sb3(folder, "SAC", use_sde=True, policy_kwargs={"net_arch": [32], "clip_mean": 0.0})
+
+
 def sac(folder: Path) -> tuple[Path, Act]:
     return sb3(folder, "SAC", policy_kwargs={"net_arch": [32, 16]})
 
@@ -104,12 +119,70 @@ def skrl(folder: Path) -> tuple[Path, Act]:
     return folder / "agent_8.pt", act
 
 
+def rl_games(folder: Path) -> tuple[Path, Act]:
+    """Of the library's own network, saved by its own function as its algorithms do."""
+    from rl_games.algos_torch import torch_ext
+    from rl_games.algos_torch.models import ModelA2CContinuousLogStd
+    from rl_games.algos_torch.network_builder import A2CBuilder
+
+    default = {"name": "default"}
+    sigma = {"sigma_activation": "None", "sigma_init": {"name": "const_initializer", "val": 0.0}, "fixed_sigma": True}
+    space = {"continuous": {"mu_activation": "None", "mu_init": default, **sigma}}
+    builder = A2CBuilder()
+    builder.load(
+        {"separate": True, "space": space, "mlp": {"units": [32, 16], "activation": "elu", "initializer": default}}
+    )
+    sizes = {"input_shape": (INPUTS,), "actions_num": 4, "num_seqs": 1}
+    model = ModelA2CContinuousLogStd(builder).build(sizes | {"normalize_input": True, "normalize_value": True})
+    model.train()
+    for _ in range(3):
+        model.running_mean_std(1.0 + 2.0 * torch.randn(100, INPUTS))
+    model.eval()
+    compiled = {f"_orig_mod.{name}": x for name, x in model.state_dict().items()}  # as torch.compile names them
+    torch_ext.save_checkpoint(str(folder / "hover"), {"model": compiled, "frame": 640, "last_mean_rewards": -1.0})
+
+    def act(obs: torch.Tensor) -> torch.Tensor:
+        return model({"is_train": False, "obs": obs.clone()})["mus"].detach().clamp(-1.0, 1.0)
+
+    return folder / "hover.pth", act
+
+
+def torchrl(folder: Path, outputs: int = 4) -> tuple[Path, Act]:
+    from tensordict import TensorDict
+    from tensordict.nn import AddStateIndependentNormalScale, NormalParamExtractor, TensorDictModule
+    from torchrl.envs.utils import ExplorationType, set_exploration_type
+    from torchrl.modules import MLP, ProbabilisticActor, TanhNormal
+
+    scale = AddStateIndependentNormalScale(4) if outputs == 4 else NormalParamExtractor()
+    net = torch.nn.Sequential(MLP(INPUTS, outputs, num_cells=[32, 16], activation_class=torch.nn.ELU), scale)
+    keys = ["loc", "scale"]
+    actor = ProbabilisticActor(TensorDictModule(net, ["observation"], keys), keys, distribution_class=TanhNormal)
+    torch.save(actor.state_dict(), folder / "actor.pt")
+
+    def act(obs: torch.Tensor) -> torch.Tensor:
+        with set_exploration_type(ExplorationType.DETERMINISTIC), torch.no_grad():
+            return actor(TensorDict({"observation": obs}, [len(obs)]))["action"]
+
+    return folder / "actor.pt", act
+
+
+def torchrl_extractor(folder: Path) -> tuple[Path, Act]:
+    """Means and deviations side by side."""
+    return torchrl(folder, 8)
+
+
+TOLD = {"activation": "elu", "squash": "clip"}
+
+
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        (rsl_rl, {"activation": "elu"}), (ppo, {}), (default_ppo, {}), (sac, {}), (td3, {}), (skrl, {"activation": "relu"}),
+        (rsl_rl, {"activation": "elu"}), (ppo, {}), (default_ppo, {}), (gsde, {}), (a2c, {}), (sac, {}), (gsde_sac, {}),
+        (td3, {}),
+        (skrl, {"activation": "relu", "squash": "clip"}), (rl_games, TOLD), (torchrl, TOLD | {"squash": "tanh"}),
+        (torchrl_extractor, TOLD | {"squash": "tanh"}),
     ],
-    ids=["rsl_rl", "sb3-ppo", "sb3-default-ppo", "sb3-sac", "sb3-td3", "skrl"],
+    ids=lambda x: getattr(x, "__name__", ""),
 )  # fmt: skip
 def test_acts_as_the_library_does(make, options, tmp_path):
     file, act = make(tmp_path)
@@ -188,7 +261,39 @@ def test_what_does_not_fit(task, options, said, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_activation_of_an_sb3_policy_is_that_of_its_class(tmp_path):
+@pytest.mark.parametrize(
+    ("make", "options", "wrong"),
+    [
+        (rsl_rl, {"activation": "elu"}, "layers"), (ppo, {}, "layers"), (sac, {}, "squash"), (td3, {}, "activation"),
+        (skrl, {"activation": "relu", "squash": "clip"}, "normalizer"), (rl_games, TOLD, "normalizer"),
+        (torchrl, TOLD | {"squash": "tanh"}, "layers"),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)  # fmt: skip
+def test_a_policy_that_acts_otherwise_than_the_library_is_refused(make, options, wrong, tmp_path, monkeypatch):
+    """As if the reader had misunderstood a file of the library's own."""
+    from dataclasses import replace
+
+    from rookery.policies.imports.actor import Normalizer
+
+    actor = read_actor(make(tmp_path)[0])
+    weight, bias = actor.layers[0]
+    others = {
+        "layers": {"layers": [(weight, bias + 0.01), *actor.layers[1:]]},
+        "squash": {"squash": "clip"},
+        "activation": {"activation": "elu"},
+        "normalizer": {"normalizer": Normalizer(torch.zeros(INPUTS), torch.ones(INPUTS), 5.0)},
+    }
+    misread = replace(actor, **others[wrong])
+    if wrong == "activation":
+        inner = actor.reference
+        misread = replace(misread, reference=lambda activation, squash: inner(actor.activation, squash))
+    as_policy(actor, **options)
+    with pytest.raises(RookeryError, match=r"would act otherwise than .* on 64 observations: export the actor as"):
+        as_policy(misread, **options)
+
+
+def test_a_class_or_argument_that_is_not_understood_is_refused(tmp_path):
     """Known is what the library's own policies do; a class of the user's may do something else."""
     file, _ = sb3(tmp_path, "PPO", n_steps=8, batch_size=32)
     assert read_actor(file).activation == "tanh"
@@ -197,10 +302,53 @@ def test_the_activation_of_an_sb3_policy_is_that_of_its_class(tmp_path):
         as_policy(read_actor(file), "relu")
     with zipfile.ZipFile(file) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(tmp_path / "own.zip", "w") as archive:
-        for name, data in entries.items():
-            archive.writestr(name, data.replace(b'"stable_baselines3.common.policies"', b'"mine"'))
-    assert read_actor(tmp_path / "own.zip").activation == ""
+    about = json.loads(entries["data"])
+    for change, said in (
+        (
+            {"policy_class": about["policy_class"] | {"__module__": "mine"}},
+            "a policy of the class mine.ActorCriticPolicy",
+        ),
+        (
+            {"policy_class": about["policy_class"] | {"__init__": "<function Mine.__init__ at"}},
+            "of the class .*Mine, which may",
+        ),
+        ({"policy_class": 3}, "a policy of the class"),
+        (
+            {"policy_kwargs": {"activation_fn": "<class 'mine.ELU'>"}},
+            "the activation .*mine.ELU.*, which is none of torch's",
+        ),
+        ({"policy_kwargs": {"scaled": True}}, "the policy argument scaled, which is not understood"),
+        (
+            {"policy_kwargs": {"features_extractor_class": "<class 'mine.Squares'>"}},
+            "the features extractor .*mine.Squares",
+        ),
+        ({"policy_kwargs": {"features_extractor_kwargs": {"a": 1}}}, "arguments for its features extractor"),
+        ({"action_space": about["action_space"] | {"high": "[2. 2. 2. 2.]"}}, "trained with actions whose high is"),
+        (
+            {"policy_kwargs": {"activation_fn": "<class 'torch.nn.modules.activation.SiLU'>"}},
+            "the activation silu, and a perc",
+        ),
+    ):
+        with zipfile.ZipFile(tmp_path / "own.zip", "w") as archive:
+            for name, data in entries.items():
+                archive.writestr(name, json.dumps(about | change) if name == "data" else data)
+        with pytest.raises(RookeryError, match=said):
+            as_policy(read_actor(tmp_path / "own.zip"))
+
+
+def test_sac_with_gsde_cuts_its_mean(tmp_path):
+    file, _ = sb3(tmp_path, "SAC", use_sde=True, policy_kwargs={"net_arch": [32]})
+    with pytest.raises(RookeryError, match="SAC with gSDE, which cuts the mean at 2 before its tanh"):
+        read_actor(file)
+
+
+@pytest.mark.parametrize("make", [skrl, rl_games, torchrl])
+def test_what_a_file_does_not_tell_is_asked_for(make, tmp_path):
+    file, _ = make(tmp_path)
+    with pytest.raises(RookeryError, match="does not tell the activation between its layers: give --activation"):
+        as_policy(read_actor(file), squash="clip")
+    with pytest.raises(RookeryError, match=r"does not tell the function behind its last layer.*: give --squash"):
+        as_policy(read_actor(file), "elu")
 
 
 def test_files_that_are_something_else(tmp_path):
@@ -208,10 +356,10 @@ def test_files_that_are_something_else(tmp_path):
     with pytest.raises(RookeryError, match="cannot be read"):
         rookery.import_policy(other, TASK)
     other.write_bytes(b"PK" + bytes(100))
-    with pytest.raises(RookeryError, match="is damaged, or no checkpoint"):
+    with pytest.raises(RookeryError, match="is damaged, or no file of"):
         rookery.import_policy(other, TASK)
     torch.save({"weights": torch.zeros(3)}, other)
-    with pytest.raises(RookeryError, match="is damaged, or no checkpoint"):
+    with pytest.raises(RookeryError, match="holds weights, and is no file of rsl_rl"):
         rookery.import_policy(other, TASK)
     torch.save({"policy": {"rnn.weight_ih": torch.zeros(3, 3), "net.0.weight": torch.zeros(4, 16)}}, other)
     with pytest.raises(RookeryError, match="holds no perceptron"):
@@ -224,11 +372,13 @@ def test_files_that_are_something_else(tmp_path):
         rookery.import_policy(other, TASK)
     layers = {"net.0.weight": torch.zeros(8, 16), "net.0.bias": torch.zeros(8), "net.2.weight": torch.zeros(4, 8)}
     torch.save({"policy": layers | {"net.2.bias": torch.zeros(4)}}, other)
-    with pytest.raises(RookeryError, match="this skrl file does not tell the activation: give --activation"):
+    with pytest.raises(
+        RookeryError, match="this skrl file does not tell the activation between its layers: give --activation"
+    ):
         rookery.import_policy(other, TASK)
     torch.save({"policy": layers | {"net.2.bias": torch.full((4,), float("nan"))}}, other)
     with pytest.raises(RookeryError, match="NaN or infinity in perceptron"):
-        rookery.import_policy(other, TASK, activation="elu")
+        rookery.import_policy(other, TASK, activation="elu", squash="clip")
 
 
 def test_nothing_in_a_file_is_executed(tmp_path):
@@ -237,6 +387,6 @@ def test_nothing_in_a_file_is_executed(tmp_path):
             return (Path.touch, (tmp_path / "harm",))
 
     torch.save({"policy": {"net.0.weight": Harm()}}, tmp_path / "agent.pt")
-    with pytest.raises(RookeryError, match="is damaged, or no checkpoint"):
+    with pytest.raises(RookeryError, match=r"holds objects of .*, which reading would execute: save its tensors alone"):
         rookery.import_policy(tmp_path / "agent.pt", TASK)
     assert not (tmp_path / "harm").exists()
