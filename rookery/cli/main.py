@@ -7,11 +7,14 @@ it is used.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import select
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rookery.sim.errors import FixedError, RookeryError, unknown
@@ -65,7 +68,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0; 2 for what the user can put right; 130 for Ctrl-C.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    return guarded(lambda: _run(words))
+    with _ending_in_order():
+        return guarded(lambda: _run(words))
+
+
+@contextlib.contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: what it has begun to write is removed, and its processes end.
+    Exit code 143 and 129, as shells have it. Those that are ignored, as under nohup, stay so."""
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # `timeout` sends it to the process and to its group
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def guarded(work: Callable[[], int | None]) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import glob
 import importlib
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,11 +21,15 @@ from rookery.sim.errors import RookeryError
 
 Picture = NDArray[np.uint8]
 Writer = Callable[[Picture], None]
+NEW_S = 5.0
+"""s after which an unfinished file without a lock is one that was left: between making and locking it is a moment."""
 
 
 @contextmanager
 def completed(path: Path) -> Iterator[Path]:
     """A path beside `path` to write to; moved into place at the end, removed if anything goes wrong.
+
+    What a process that was killed has left there goes, too: it is locked by those who still write.
 
     Raises:
         RookeryError: the place cannot be written or is full.
@@ -30,10 +37,13 @@ def completed(path: Path) -> Iterator[Path]:
     partial = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
+        _remove_left(path)
+        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as e:
         raise RookeryError(f"cannot write {path}: {e.strerror}; choose another place.") from e
     try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield partial
         partial.replace(path)
         _flush(path.parent)
@@ -41,6 +51,16 @@ def completed(path: Path) -> Iterator[Path]:
         raise RookeryError(f"cannot write {path}: {e.strerror or e}; free some space or choose another place.") from e
     finally:
         partial.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _remove_left(path: Path) -> None:
+    """Remove unfinished files of `path` that no process has locked."""
+    for left in path.parent.glob(f".{glob.escape(path.stem)}.*.partial{glob.escape(path.suffix)}"):
+        with suppress(OSError), left.open("rb") as opened:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(opened.fileno()).st_mtime > NEW_S:
+                left.unlink()
 
 
 @contextmanager

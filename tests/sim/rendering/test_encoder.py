@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +65,25 @@ def test_an_encoder_that_fails_is_an_error_and_leaves_nothing(
     with pytest.raises(RookeryError, match=words):
         encode(old, noise(200), 25.0, 96, 64)
     assert [p.read_bytes() for p in old.parent.iterdir()] == [b"the video of yesterday"]
+
+
+def test_what_a_killed_process_left_goes_and_what_another_writes_stays(tmp_path: Path) -> None:
+    left = tmp_path / ".a.1.partial.mp4"
+    fresh = tmp_path / ".a.2.partial.mp4"
+    other = tmp_path / ".b.1.partial.mp4"
+    for path in (left, fresh, other):
+        path.write_bytes(b"half")
+        os.utime(path, (0.0, 0.0))
+    os.utime(fresh)
+    with encoder.completed(tmp_path / "a.mp4") as first:
+        os.utime(first, (0.0, 0.0))
+        assert not left.exists() and fresh.exists() and other.exists()
+        command = "import sys; from pathlib import Path; from rookery.sim.rendering.encoder import completed\n"
+        command += "with completed(Path(sys.argv[1])) as p: p.write_bytes(b'theirs')"
+        subprocess.run([sys.executable, "-c", command, str(tmp_path / "a.mp4")], check=True)
+        assert first.exists() and (tmp_path / "a.mp4").read_bytes() == b"theirs"
+        first.write_bytes(b"ours")
+    assert (tmp_path / "a.mp4").read_bytes() == b"ours"
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".gif"])
