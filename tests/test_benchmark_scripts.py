@@ -29,6 +29,7 @@ WORDS = {
     "machine": "",
     "mutation": f"--mutants 1 --modules policies/low_pass.py {OUT}",
     "off_policy_vs_sb3": f"--steps 300 --every 150 --hidden 8 8 --seeds 1 {OUT}",
+    "outdoor": f"--episodes 16 --only drone-hover {OUT}",
     "ppo": "--cases train-256 --seconds 0.05 --rounds 1",
     "ppo_vs_sb3": "--num-envs 16 --steps 8 --epochs 1 --seconds 0.1",
     "randomization_cost": "--rounds 1",

@@ -41,7 +41,7 @@ class Args:
         str | None,
         tyro.conf.arg(
             metavar="NAME",
-            help="crazyflie-indoor, go2-lab, panda-bench, or a TOML file; by default by the task's robot.",
+            help="crazyflie-indoor, drone-outdoor, go2-lab, panda-bench, or a TOML file; by default by the task's robot.",
         ),
     ] = None
     episodes: Annotated[int, tyro.conf.arg(metavar="N", help="Episodes at each point.")] = 64

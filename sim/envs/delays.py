@@ -130,10 +130,19 @@ class ActionDelay(Buffers):
         likely actions get lost, and of "action_hold", for how many s then, at least a control step, for the worlds `ids` that
         begin an episode. The observations that are acted upon must be configured before."""
         rows = values.places.rows(PARAMETERS)
-        self.on, self.lossy = acting(  # type: ignore[call-arg]
-            values.table, rows, ids, self.dt, self._control_dt, *self._delays, *self._loss[:2], *self._observed,
+        loss, hold, *_ = self._loss
+        self.on, self.lossy = acting(
+            values.table,
+            rows,
+            ids,
+            self.dt,
+            self._control_dt,
+            *self._delays,
+            loss,
+            hold,
+            *self._observed,
             self._in_force[1],
-        )  # fmt: skip
+        )
 
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Forget the actions of the last episode."""

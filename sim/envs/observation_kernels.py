@@ -239,7 +239,7 @@ def _late_now(at, ids, begins, late):
             if not begins:
                 now = min(now, age[i] + steps)
             age[i] = now
-        late[r] = now // steps
+        late[r] = now // steps if now >= steps else 0  # a division takes longer than all the rest
         rest[i] = now - late[r] * steps
 
 

@@ -45,7 +45,7 @@ def test_the_least_number_of_episodes_is_the_least():
 
 
 def test_profiles_of_the_package():
-    assert set(profiles()) == {"crazyflie-indoor", "go2-lab", "panda-bench"}
+    assert set(profiles()) == {"crazyflie-indoor", "drone-outdoor", "go2-lab", "panda-bench"}
     for name in profiles():
         p = load_profile(name)
         assert p.factors and p.summary and all(len(r.source) > 10 for r in p.factors.values())
