@@ -21,7 +21,8 @@ from rookery.policies.policy import Policy
 from rookery.sim.actions import check_actions, require_numbers
 from rookery.sim.buffers import check_tensors
 from rookery.sim.deployment import Deployment
-from rookery.sim.env import Act, Env, EnvWrapper, StepResult
+from rookery.sim.env import Act, Env, StepResult
+from rookery.sim.env_wrapper import EnvWrapper
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 

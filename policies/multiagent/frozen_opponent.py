@@ -15,7 +15,8 @@ from rookery.policies.training.evaluate import act_with
 from rookery.sim.actions import check_actions
 from rookery.sim.buffers import check_tensors, under
 from rookery.sim.deployment import Deployment
-from rookery.sim.env import Act, Env, EnvWrapper, StepResult
+from rookery.sim.env import Act, Env, StepResult
+from rookery.sim.env_wrapper import EnvWrapper
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group
 
