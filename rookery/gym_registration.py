@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
+from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import task_names
 
 if TYPE_CHECKING:
@@ -48,10 +50,18 @@ def make_single(task: str, render_mode: str | None = None, joint: bool = False, 
         render_mode: None, "rgb_array" or "human", see SingleEnv.
         joint: take several agents as one that sees and commands all of them.
         kwargs: arguments of `rookery.make`: engine, seed, randomize, fixed, config, weights ...
+
+    Raises:
+        RookeryError: an unknown argument.
     """
     from rookery.making import make
     from rookery.sim.adapters.gymnasium_env import SingleEnv
 
+    if "num_envs" in kwargs:
+        raise RookeryError(
+            f"gymnasium.make makes one world: use gymnasium.make_vec with num_envs={kwargs['num_envs']!r}."
+        )
+    _check(kwargs, ("joint", "max_episode_steps", "render_mode"))
     return SingleEnv(make(task, 1, **kwargs), joint=joint, render_mode=render_mode)
 
 
@@ -61,6 +71,7 @@ def make_vector(
     render_mode: str | None = None,
     joint: bool = False,
     tensors: bool = False,
+    max_episode_steps: int | None = None,
     **kwargs: Any,
 ) -> VectorEnv:
     """N worlds behind `gymnasium.vector.VectorEnv`.
@@ -70,9 +81,30 @@ def make_vector(
         num_envs: N.
         render_mode, joint: see `make_single`.
         tensors: give torch tensors in place of NumPy arrays.
+        max_episode_steps: time limit in control steps, in place of the config value `episode_s`.
         kwargs: arguments of `rookery.make`.
+
+    Raises:
+        RookeryError: an unknown argument, or two time limits.
     """
-    from rookery.making import make
+    from rookery.making import make, of_length
     from rookery.sim.adapters.gymnasium_vector import VectorEnv
 
+    _check(kwargs, ("joint", "max_episode_steps", "num_envs", "render_mode", "tensors"))
+    if max_episode_steps is not None:
+        kwargs["config"] = of_length(task, max_episode_steps, kwargs.get("config"))
     return VectorEnv(make(task, num_envs, **kwargs), joint=joint, tensors=tensors, render_mode=render_mode)
+
+
+def _check(given: dict[str, Any], own: tuple[str, ...]) -> None:
+    """Refuse arguments that neither `rookery.make` has nor the caller, whose are `own`.
+
+    Raises:
+        RookeryError: the first one, with the nearest match.
+    """
+    from rookery.making import make
+
+    known = [*list(inspect.signature(make).parameters)[2:], *own]
+    for name in given:
+        if name not in known:
+            raise unknown("argument", name, known)

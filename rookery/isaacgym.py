@@ -20,6 +20,7 @@ from rookery.sim.adapters.isaacgym.rookery_task import RookeryVecTask
 from rookery.sim.adapters.isaacgym.simulation import SimParams, Simulation, TensorApi
 from rookery.sim.adapters.isaacgym.source import as_env
 from rookery.sim.adapters.isaacgym.vec_task import VecTask, check_buffers, check_subclass
+from rookery.sim.adapters.seeding import fresh_seed
 from rookery.sim.config import merge
 from rookery.sim.engines import check_num_envs, check_seed
 from rookery.sim.errors import RookeryError, unknown
@@ -50,7 +51,7 @@ def register(name: str, cls: type[VecTask], cfg: Mapping[str, Any] | None = None
 
 
 def make(
-    seed: int = 0,
+    seed: int | None = None,
     task: str = "",
     num_envs: int | None = None,
     sim_device: str = "cpu",
@@ -65,7 +66,8 @@ def make(
     """Make a VecTask: a task of Rookery with one agent group, or one that was registered.
 
     Args:
-        seed: of the task's random streams; of torch's global generator for a registered task.
+        seed: of the task's random streams; of torch's global generator for a registered task. None and, as there, -1 take one
+            from the operating system; for a registered task None leaves torch's generator as it is.
         task: a name of `rookery.list_tasks()` or of `register`.
         num_envs: N rows; None takes ``cfg["env"]["numEnvs"]``, or 1. Of a task with A agents a row is an agent, so that N is
             A times the number of worlds.
@@ -79,7 +81,8 @@ def make(
     Raises:
         RookeryError: an unknown task or device, several agent groups, a vector reward, or a value that does not fit.
     """
-    seed = check_seed(seed)
+    if seed is not None:
+        seed = fresh_seed() if check_seed(seed) == -1 else check_seed(seed)
     config = plain(cfg or {})
     inner = config.get("task")
     # a task's own config may have a section "task" too, beside "env"
@@ -111,9 +114,10 @@ def _configured(task: str, config: dict[str, Any]) -> int:
     return count
 
 
-def _own(task: str, seed: int, num_envs: int, config: dict[str, Any], options: dict[str, Any]) -> VecTask:
+def _own(task: str, seed: int | None, num_envs: int, config: dict[str, Any], options: dict[str, Any]) -> VecTask:
     cls, own = _registered[task]
-    torch.manual_seed(seed)
+    if seed is not None:
+        torch.manual_seed(seed)
     merged = merge(own, config)
     merged["env"] = merged.get("env", {}) | {"numEnvs": num_envs}
     made = cls(merged, **options)
@@ -121,7 +125,9 @@ def _own(task: str, seed: int, num_envs: int, config: dict[str, Any], options: d
     return made
 
 
-def _of_rookery(task: str, seed: int, num_envs: int, config: dict[str, Any], options: dict[str, Any]) -> RookeryVecTask:
+def _of_rookery(
+    task: str, seed: int | None, num_envs: int, config: dict[str, Any], options: dict[str, Any]
+) -> RookeryVecTask:
     from rookery.listing import describe
 
     arguments = config.pop("rookery", {})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import importlib
 import math
+from collections.abc import Callable
+from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from rookery.experiments.runs import open_run
 from rookery.sim.config import from_dict, merge
@@ -14,7 +18,8 @@ from rookery.sim.engines import check_num_envs, check_seed, find_engine, make_wo
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
 from rookery.sim.envs.scalarize import LinearScalarization
-from rookery.sim.envs.sharded_env import ShardedEnv, check_shards
+from rookery.sim.envs.shard_sizes import check_shards
+from rookery.sim.envs.sharded_env import ShardedEnv
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization import ranges as randomization
@@ -36,13 +41,31 @@ AUTO_WORLDS = 16
 the rest is computed from constants measured there (benchmarks/sharding.py), not measured on more cores."""
 
 
+Arguments = ParamSpec("Arguments")
+
+
+def _repeatable(maker: Callable[Arguments, Env]) -> Callable[Arguments, Env]:
+    """A function that makes environments, which then know how to make the same again."""
+
+    @functools.wraps(maker)
+    def made(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Env:
+        own_args, own_kwargs = copy.deepcopy((args, kwargs))  # the caller may change what it gave
+        env = maker(*args, **kwargs)
+        env.seeded = kwargs.get("seed") is not None
+        env.remake = functools.partial(made, *own_args, **own_kwargs)
+        return env
+
+    return made
+
+
+@_repeatable
 def make(
     task: str,
     num_envs: int = 1,
     *,
     engine: str | None = None,
     device: str = "cpu",
-    seed: int = 0,
+    seed: int | None = None,
     randomize: str = "none",
     randomize_curriculum: bool = False,
     fixed: dict[str, float] | None = None,
@@ -59,7 +82,7 @@ def make(
         num_envs: N, number of worlds.
         engine: "rotor", "mujoco" or "pybullet"; None takes the first that the task names.
         device: where tensors live; "cpu".
-        seed: seed of all random streams.
+        seed: of all random streams; None takes 0, and behind an adapter for another library one from the operating system.
         randomize: "none", "default", "all", or the path of a TOML file (see rookery.sim.randomization.distributions) or of
             a log of draws that is to be played again (see rookery.sim.randomization.draw_log).
         randomize_curriculum: begin with nominal values and widen what is drawn as episodes succeed (see
@@ -77,7 +100,7 @@ def make(
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
     """
-    seed = check_seed(seed)
+    seed = check_seed(0 if seed is None else seed)
     _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
@@ -276,6 +299,40 @@ def by_member(entry: TaskEntry, config: dict[str, Any], fixed: bool = True) -> d
         own = merge(dict(task_set.config), dict(task_set.variants.get(name, {}))) if fixed else {}
         out[name] = merge(merge(own, common), config.get(name, {}))
     return out | {k: v for k, v in config.items() if k == TASKS_OF_SET}
+
+
+def of_length(task: str, steps: int, config: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A config with a time limit in control steps.
+
+    Args:
+        task: registered name; of a set, the limit is that of every member.
+        steps: at least 1.
+        config: other values.
+
+    Raises:
+        RookeryError: no whole number of at least 1, or `config` has a time limit too.
+    """
+    if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
+        raise RookeryError(f"max_episode_steps must be a whole number of at least 1, got {steps!r}.")
+    _check_arguments(None, config, None)
+    entry = find(task)
+    own = dict(config or {})
+    values = by_member(entry, own, fixed=False) if entry.members else {"": own}
+    if any("episode_s" in v for name, v in values.items() if name != TASKS_OF_SET):
+        raise RookeryError("max_episode_steps and the config value episode_s are two time limits: give one of them.")
+    if not entry.members:
+        return own | {"episode_s": int(steps) * _control_period(entry, own)}
+    for name in entry.members:
+        member = find(entry.task_of(name))
+        period = _control_period(member, by_member(entry, own)[name])
+        own[name] = own.get(name, {}) | {"episode_s": int(steps) * period}
+    return own
+
+
+def _control_period(entry: TaskEntry, config: dict[str, Any]) -> float:
+    """s, of one task."""
+    values = {k: v for k, v in config.items() if not entry.wrapper or k != FROZEN}
+    return float(from_dict(entry.load().Config, values).control_dt)
 
 
 def changes_of(task: str, config: dict[str, Any]) -> dict[str, Any]:

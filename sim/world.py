@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mujoco
 import numpy as np
@@ -301,6 +301,17 @@ class World(abc.ABC):
     def _restore_wind(self, snapshot: dict[str, Tensor]) -> None:
         if self.wind is not None:
             self.wind.restore(under("wind", snapshot))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse copies and pickles: what an engine holds belongs to its process.
+
+        Raises:
+            RookeryError: always.
+        """
+        raise RookeryError(
+            "the worlds of an engine cannot be copied: make them anew and restore(worlds.snapshot()), or copy an environment "
+            "that rookery.make has made."
+        )
 
     def close(self) -> None:
         """Free what the engine holds."""

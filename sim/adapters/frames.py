@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rookery.sim.env import Env
 from rookery.sim.errors import unknown
@@ -34,13 +36,25 @@ class Frames:
     Args:
         env: the environment.
         mode: None, "rgb_array", or "human" for a window with world 0.
+        last: world 0 is shown in the last state of its episode until `cut`, for interfaces whose users begin the next one.
     """
 
-    def __init__(self, env: Env, mode: str | None = None) -> None:
+    def __init__(self, env: Env, mode: str | None = None, last: bool = False) -> None:
         self.mode = check_mode(mode)
         self._env = env
         self._renderers: dict[int, Any] = {}
         self._window: Any = None
+        self._keeps = last and self.mode is not None
+        self._last: tuple[Any, list[dict[str, Any]]] | None = None  # what there is to draw of an episode that has ended
+        self._listen()
+
+    def _listen(self) -> None:
+        if self._keeps:
+            self._env.before_restart(self._keep)
+
+    def _keep(self, ids: Tensor) -> None:
+        """Remember world 0, whose episode has ended."""
+        self._last = copy.deepcopy((self._env.mj_data(0), self._env.markers(0)))
 
     def world(self, i: int) -> NDArray[np.uint8]:
         """World i as uint8 [H, W, 3]."""
@@ -48,7 +62,8 @@ class Frames:
             from rookery.sim.rendering.renderer import Renderer
 
             self._renderers[i] = Renderer(self._env.visual_model(i), camera=self._env.camera)
-        picture: NDArray[np.uint8] = self._renderers[i].render(self._env.mj_data(i), self._env.markers(i))
+        data, markers = self._last or (self._env.mj_data(i), self._env.markers(i))
+        picture: NDArray[np.uint8] = self._renderers[i].render(data, markers)
         return picture
 
     def render(self) -> NDArray[np.uint8] | None:
@@ -69,8 +84,17 @@ class Frames:
 
     def cut(self, i: int) -> None:
         """A new episode began in world i."""
+        self._last = None
         if i in self._renderers:
             self._renderers[i].cut()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies make renderers and windows of their own."""
+        return self.__dict__ | {"_renderers": {}, "_window": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._listen()
 
     def close(self) -> None:
         """Free the renderers and close the window."""

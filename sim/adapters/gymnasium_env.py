@@ -1,4 +1,4 @@
-"""`gymnasium.Env` over a Env of one world."""
+"""`gymnasium.Env` over an Env of one world."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.adapters.frames import RENDER_MODES, Frames
+from rookery.sim.adapters.seeding import seed_for, unsigned
 from rookery.sim.adapters.spaces import (
     Array,
     action_of,
@@ -48,7 +49,7 @@ class SingleEnv(gymnasium.Env):
         self.env = env
         self._name, self.group = only_group(env, joint)
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}
-        self._frames = Frames(env, render_mode)
+        self._frames = Frames(env, render_mode, last=True)
         self.render_mode = render_mode
         self.observation_space = observation_space(self.group, self.group.count)
         self.action_space = action_space(self.group, self.group.count)
@@ -59,10 +60,12 @@ class SingleEnv(gymnasium.Env):
         """Begin a new episode.
 
         Args:
-            seed: starts the world's random stream anew; None lets it go on.
+            seed: starts the world's random stream anew; None lets it go on. An environment that has been given no seed begins
+                with one from the operating system, `np_random_seed`.
             options: none are known.
         """
-        super().reset(seed=seed)
+        seed = seed_for(self.env, seed)
+        super().reset(seed=unsigned(seed))
         obs = self._next
         if obs is None or seed is not None:
             obs = array(self.env.reset(seed)[0][self._name].flatten())
@@ -101,7 +104,8 @@ class SingleEnv(gymnasium.Env):
         return {"action_mask": masks_of(self.env, self._name).flatten()} if self.group.action.masked else {}
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        """The world as uint8 [H, W, 3]; None without the mode "rgb_array". After an episode's end it shows the next one."""
+        """The world as uint8 [H, W, 3]; None without the mode "rgb_array". After an episode's end it shows the last state
+        until `reset`."""
         return self._frames.render()
 
     def close(self) -> None:

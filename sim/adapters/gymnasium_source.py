@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rookery.sim.actions import check_actions
 from rookery.sim.adapters.gymnasium_actions import ActionMap
+from rookery.sim.adapters.seeding import unsigned
 from rookery.sim.engines import check_seed
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -30,13 +31,13 @@ class GymnasiumSource(Env):
     Args:
         env: vector environment that resets in the same step (`AutoresetMode.SAME_STEP`); it is stepped and closed from now on.
         task_id: for messages and records.
-        seed: of the episodes.
+        seed: of the episodes; None takes one from the operating system.
 
     Raises:
         RookeryError: observations are no vectors, actions of no kind that is known or without limits, or it resets otherwise.
     """
 
-    def __init__(self, env: gymnasium.vector.VectorEnv, task_id: str = "gym", seed: int = 0) -> None:
+    def __init__(self, env: gymnasium.vector.VectorEnv, task_id: str = "gym", seed: int | None = None) -> None:
         self._env = env
         obs = env.single_observation_space
         if not isinstance(obs, gymnasium.spaces.Box) or len(obs.shape) != 1:
@@ -57,13 +58,15 @@ class GymnasiumSource(Env):
         self.state_size = obs.shape[0]
         term = Term("observation", own("the environment's observation", obs.shape[0]))
         self.groups = {GROUP: Group(1, (term,), self._map.spec)}
-        self._seed = seed
+        self._seed = None if seed is None else check_seed(seed)
         self._return = np.zeros(self.num_envs)
         self._length = np.zeros(self.num_envs, np.int64)
         self._last = torch.zeros(self.num_envs, self.state_size)
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        obs, _ = self._env.reset(seed=self._seed if seed is None else check_seed(seed))
+        seed = self._seed if seed is None else check_seed(seed)
+        self._seed = None  # later episodes go on with the stream
+        obs, _ = self._env.reset(seed=unsigned(seed))
         self._return[:] = 0.0
         self._length[:] = 0
         return self._observation(obs), {}
@@ -114,6 +117,10 @@ class GymnasiumSource(Env):
         """Begin new episodes; see the class."""
         self.reset()
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """As any object, with a copy of the environments, which say themselves whether they can be copied."""
+        return object.__reduce_ex__(self, protocol)
+
     def close(self) -> None:
         self._env.close()
 
@@ -122,13 +129,13 @@ class GymnasiumSource(Env):
         return {GROUP: self._last.unsqueeze(1)}
 
 
-def make_gymnasium(name: str, num_envs: int, seed: int = 0) -> GymnasiumSource:
+def make_gymnasium(name: str, num_envs: int, seed: int | None = None) -> GymnasiumSource:
     """N copies of a registered gymnasium environment.
 
     Args:
         name: gymnasium id, such as "Pendulum-v1".
         num_envs: N.
-        seed: of the episodes.
+        seed: of the episodes; None takes one from the operating system.
 
     Raises:
         RookeryError: see `GymnasiumSource`.

@@ -1,4 +1,4 @@
-"""PettingZoo's `ParallelEnv` over a Env of one world: every agent by name."""
+"""PettingZoo's `ParallelEnv` over an Env of one world: every agent by name."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from rookery.sim.adapters.agents import agent_names
 from rookery.sim.adapters.frames import RENDER_MODES, Frames
+from rookery.sim.adapters.seeding import seed_for
 from rookery.sim.adapters.spaces import (
     Array,
     action_of,
@@ -35,7 +36,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
     """One world of a task. Agents are called ``<group>_<i>``, such as ``drone_0``.
 
     An episode ends for all agents together; an agent that drops out earlier (see `Env.active`) is terminated then,
-    gets its last observation, and the task's neutral action is taken for it until the end.
+    gets its last observation, and the task's neutral action is taken for it until the end. Agents that take no part in an
+    episode are not in `agents` from its `reset` on.
 
     Where options of a group's choices are not allowed at all times, an observation is a dict with "observation" and
     "action_mask", as in PettingZoo's own environments.
@@ -62,7 +64,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):
             "render_modes": list(RENDER_MODES),
             "render_fps": round(1.0 / env.control_dt),
         }
-        self._frames = Frames(env, render_mode)
+        self._frames = Frames(env, render_mode, last=True)
         self.render_mode = render_mode
         self._where = agent_names(env)
         self.possible_agents = list(self._where)
@@ -86,17 +88,20 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         return self.reward_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[ByAgent, ByAgent]:
-        """Begin a new episode with all agents.
+        """Begin a new episode with all agents that take part in it.
 
         Args:
-            seed: starts the world's random stream anew; None lets it go on.
+            seed: starts the world's random stream anew; None lets it go on. An environment that has been given no seed begins
+                with one from the operating system.
             options: none are known.
 
         Returns:
             Observations and empty infos by agent.
         """
-        obs, _ = self.env.reset(seed)
+        obs, _ = self.env.reset(seed_for(self.env, seed))
         self.agents = list(self.possible_agents)
+        gone = self._gone(self.env.active)
+        self.agents = [name for name in self.possible_agents if name not in gone]
         self._state = array(self.env.state[0])
         self._frames.cut(0)
         return self._by_agent(obs), {name: {} for name in self.agents}
@@ -163,7 +168,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         return self._state
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
-        """The world as uint8 [H, W, 3]; None without the mode "rgb_array"."""
+        """The world as uint8 [H, W, 3]; None without the mode "rgb_array". After an episode's end it shows the last state
+        until `reset`."""
         return self._frames.render()
 
     def close(self) -> None:

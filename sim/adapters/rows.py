@@ -5,7 +5,6 @@ Agent a of world w is row w * A + a. The rows of a world end together.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import final_states
-from rookery.sim.adapters.lazy import LazyDict
+from rookery.sim.adapters.seeding import seed_for
 from rookery.sim.adapters.spaces import one_number, table
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
@@ -67,8 +66,8 @@ class AgentRows:
         self.privileged = "critic" in self.group.observation_sets
 
     def reset(self, seed: int | None = None) -> Tensor:
-        """New episodes in all worlds; [R, O]."""
-        return self._flat(self.env.reset(seed)[0])
+        """New episodes in all worlds; [R, O]. See `seed_for`."""
+        return self._flat(self.env.reset(seed_for(self.env, seed))[0])
 
     def step(self, actions: Any) -> RowStep:
         """Advance all worlds by one control step.
@@ -147,12 +146,10 @@ def row_actions(actions: Any, shape: tuple[int, int], device: torch.device | str
 
 
 def episode_means(info: dict[str, Any]) -> dict[str, float]:
-    """Means over the episodes that ended in a step: return, length in control steps, and the task's metrics; {} for none. They
-    are worked out when they are read."""
-    return LazyDict(partial(_means, info["episode"])) if "episode" in info else {}
-
-
-def _means(episode: dict[str, Any]) -> dict[str, float]:
+    """Means over the episodes that ended in a step: return, length in control steps, and the task's metrics; {} for none."""
+    if "episode" not in info:
+        return {}
+    episode = info["episode"]
     # np.add.reduce and not ndarray.mean, which takes 6 us a call
     returns = table(episode["return"])
     length = episode["length"].numpy()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import Any
 
 import rsl_rl.env
@@ -11,7 +10,6 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rookery.sim.adapters.lazy import LazyDict
 from rookery.sim.adapters.rows import AgentRows, RowStep, either, episode_means
 from rookery.sim.adapters.tensordicts import tensor_dict
 from rookery.sim.env import Env
@@ -104,14 +102,10 @@ class RslRlEnv(rsl_rl.env.VecEnv):
         extras: dict[str, Any] = {"time_outs": done.truncated}
         if done.final is not None:
             extras["final_observation"] = done.final
-            extras["log"] = LazyDict(partial(_as_log, episode_means(done.info)))
+            # by the names under which rsl_rl's logger writes them as they are
+            extras["log"] = {f"/{name}": value for name, value in episode_means(done.info).items()}
         return extras
 
     def close(self) -> None:
         """Free the engine."""
         self.env.close()
-
-
-def _as_log(means: dict[str, float]) -> dict[str, float]:
-    """By the names under which rsl_rl's logger writes them as they are."""
-    return {f"/{name}": value for name, value in means.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ from torch import Tensor
 from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.frames import Frames
-from rookery.sim.adapters.lazy import LazyDict
 from rookery.sim.adapters.rows import AgentRows, episode_means, reshaped, row_actions
+from rookery.sim.adapters.seeding import seed_for
 from rookery.sim.adapters.spaces import number_space, observation_space, one_number
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
@@ -24,7 +23,24 @@ from rookery.sim.errors import RookeryError
 ByAgent = dict[str, Tensor]
 
 
-class SkrlEnv(Wrapper):
+class _Copied:
+    """What both adapters share: copies and pickles. skrl's classes keep the wrapped environment twice, and look for every
+    attribute in it, so that a copy is made by the constructor.
+    """
+
+    _options: dict[str, Any]
+    """Arguments of the constructor."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("_env", "_unwrapped")}
+        return _made, (type(self), self.__dict__["_env"], self._options), kept
+
+
+def _made(cls: Any, env: Env, options: dict[str, Any]) -> Any:
+    return cls(env, **options)
+
+
+class SkrlEnv(_Copied, Wrapper):
     """R rows of an Env with one agent group.
 
     An episode that ends begins anew in the same step; ``infos["final_observation"]`` [R, O] has the last observations
@@ -49,6 +65,7 @@ class SkrlEnv(Wrapper):
         self._frames = Frames(env, render_mode)
         self._device = env.device
         self._states = states
+        self._options = {"states": states, "render_mode": render_mode}
         self.render_mode = render_mode
         self._last: Tensor | None = None
         self._observation_space = observation_space(self._rows.group)
@@ -77,7 +94,7 @@ class SkrlEnv(Wrapper):
             infos["final_observation"] = done.final
             if self._states:
                 infos["final_state"] = self._rows.final_state(done)
-            infos["episode"] = LazyDict(partial(as_tensors, episode_means(done.info)))
+            infos["episode"] = as_tensors(episode_means(done.info))
         column = self._rows.num, 1
         ends = reshaped(done.terminated, column), reshaped(done.truncated, column)
         return done.observation, reshaped(done.reward, column), *ends, infos
@@ -121,7 +138,7 @@ class SkrlEnv(Wrapper):
         return self._state_space
 
 
-class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
+class SkrlMultiAgentEnv(_Copied, MultiAgentEnvWrapper):
     """N worlds of an Env for skrl's IPPO and MAPPO. Agents of all groups are called ``<group>_<i>``, such as ``drone_0``.
 
     An episode ends for all agents together and begins anew in the same step; ``infos["final_observation"]`` {agent: [N, O]}
@@ -148,6 +165,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         self._where = agent_names(env)
         self._ends = AgentEnds(env)
         self._states = states
+        self._options = {"states": states, "render_mode": render_mode}
         self._last: ByAgent | None = None
         self._observation_spaces = {name: observation_space(env.groups[g]) for name, (g, _) in self._where.items()}
         self._action_spaces = {name: number_space(env.groups[g]) for name, (g, _) in self._where.items()}
@@ -157,7 +175,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
     def reset(self) -> tuple[ByAgent, dict[str, Any]]:
         """The first call begins episodes; later ones only observe, since episodes begin by themselves."""
         if self._last is None:
-            self._last = self._by_agent(self.env.reset()[0])
+            self._last = self._by_agent(self.env.reset(seed_for(self.env, None))[0])
             self._ends.reset()
         return self._last, {}
 
@@ -179,7 +197,7 @@ class SkrlMultiAgentEnv(MultiAgentEnvWrapper):
         infos: dict[str, Any] = {}
         if "episode" in info:
             infos["final_observation"] = self._by_agent(info["final_observation"])
-            infos["episode"] = LazyDict(partial(as_tensors, episode_means(info)))
+            infos["episode"] = as_tensors(episode_means(info))
             if self._states:
                 final = final_states(self.env, info["final_state"], terminated | truncated)
                 infos["final_state"] = dict.fromkeys(self._where, final)

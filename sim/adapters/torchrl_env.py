@@ -14,8 +14,10 @@ from torchrl.envs import EnvBase
 from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.rows import AgentRows, RowStep, either, reshaped
+from rookery.sim.adapters.seeding import seed_for
 from rookery.sim.adapters.spaces import one_number
 from rookery.sim.adapters.tensordicts import tensor_dict
+from rookery.sim.engines import check_seed
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
@@ -71,7 +73,7 @@ class AutoResetEnv(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         """Start all random streams anew at the next reset of all worlds."""
-        self._next_seed = seed
+        self._next_seed = None if seed is None else check_seed(seed)
         self._first = None
 
     def close(self, *, raise_if_closed: bool = True) -> None:
@@ -188,7 +190,7 @@ class TorchRLMultiAgentEnv(AutoResetEnv):
         self.observation_spec, self.action_spec, self.reward_spec, self.done_spec = observed, action, reward, done
 
     def _restart(self, seed: int | None) -> dict[str, Any]:
-        obs = self._env.reset(seed)[0]
+        obs = self._env.reset(seed_for(self._env, seed))[0]
         self._ends.reset()
         return self._observed(obs, self._env.state.clone() if self._states else None)
 

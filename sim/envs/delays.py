@@ -131,7 +131,7 @@ class ActionDelay(Buffers):
         begin an episode. The observations that are acted upon must be configured before."""
         rows = values.places.rows(PARAMETERS)
         loss, hold, *_ = self._loss
-        self.on, self.lossy = acting(
+        self.on, self.lossy = acting(  # type: ignore[call-arg]
             values.table,
             rows,
             ids,

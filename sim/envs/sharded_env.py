@@ -27,10 +27,11 @@ from torch import Tensor
 from rookery.sim.actions import check_actions
 from rookery.sim.deployment import Deployment
 from rookery.sim.engines import check_seed, find_engine
-from rookery.sim.env import Act, Env, StepResult, TermRecorder
+from rookery.sim.env import Act, AtEnds, Env, StepResult, TermRecorder
 from rookery.sim.envs.shard_history import History
 from rookery.sim.envs.shard_messages import SharedStep, memory_file
 from rookery.sim.envs.shard_pool import Request, ShardPool
+from rookery.sim.envs.shard_sizes import check_shards, divided
 from rookery.sim.envs.shard_states import ShardStates, join_worlds
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import ProcessLost, RookeryError
@@ -65,9 +66,7 @@ class ShardedEnv(Env):
         self.shards = shards
         self._owner = os.getpid()
         self._make = make, arguments
-        sizes = [num_envs // shards + (i < num_envs % shards) for i in range(shards)]
-        ends = torch.tensor(sizes).cumsum(0).tolist()
-        self._slices = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        self._slices = divided(num_envs, shards)
         self._file = memory_file()
         self._pool = ShardPool(shards, self._file)
         self._close = weakref.finalize(self, _end, self._pool, self._file)
@@ -221,7 +220,9 @@ class ShardedEnv(Env):
     # The loop
 
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        self._play(self._call("reset", None if seed is None else check_seed(seed)))
+        seed = None if seed is None else check_seed(seed)
+        self.seeded |= seed is not None
+        self._play(self._call("reset", seed))
         self._ready = True
         return {g: o.clone() for g, o in self._shared.observations.items()}, {}
 
@@ -334,6 +335,10 @@ class ShardedEnv(Env):
         self._record = record
         self._call("record_terms", record is not None)
 
+    def before_restart(self, call: AtEnds | None) -> None:
+        if call is not None:
+            raise RookeryError("these worlds begin anew in other processes: make the environment with shards=1.")
+
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         return self.one.visual_model()
 
@@ -376,20 +381,6 @@ class ShardedEnv(Env):
     def close(self) -> None:
         self._close()
         self.one.close()
-
-
-def check_shards(num_envs: int, shards: int) -> None:
-    """Refuse a number of shards that these worlds cannot be divided into.
-
-    Raises:
-        RookeryError: not a whole number of at least 1, or fewer than 2 worlds in a shard.
-    """
-    if isinstance(shards, bool) or not isinstance(shards, int) or shards < 1:
-        raise RookeryError(f'shards must be "auto" or a whole number of at least 1, got {shards!r}.')
-    if shards > 1 and num_envs < 2 * shards:
-        raise RookeryError(
-            f"a shard needs at least 2 worlds, got {num_envs} worlds in {shards} shards: use fewer shards."
-        )
 
 
 def _end(pool: ShardPool, file: int) -> None:

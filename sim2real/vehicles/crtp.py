@@ -340,11 +340,8 @@ class CrtpDrone:
             newton = self._weight * (1.0 + THRUST_GAIN * error / 9.81) / max(0.3, math.cos(roll) * math.cos(pitch))
             self.vehicle.correct(self.number, "attitude", (roll, pitch, yaw_rate, max(0.0, newton)))
 
-        first = (
-            ("velocity", (0.0, 0.0, 0.1, 0.0)) if kind == crtp.HOVER else ("attitude", (0.0, 0.0, 0.0, self._weight))
-        )
         if all(math.isfinite(v) for v in (a, b, yaw_rate, height)):
-            self._set(*first, follow)
+            self._set("velocity", (0.0, 0.0, 0.0, yaw_rate), follow)
             follow(self.vehicle.sense(self.number))
 
     def _on_high_level(self, packet: Packet) -> None:

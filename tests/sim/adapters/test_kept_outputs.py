@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +16,6 @@ from rookery import isaacgym
 from rookery.sim.adapters.gymnasium_source import make_gymnasium
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.adapters.isaacgym.rookery_task import RookeryVecTask
-from rookery.sim.adapters.lazy import LazyDict
 from rookery.sim.env import Env
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "docs" / "examples"))
@@ -178,24 +175,3 @@ def test_an_env_gives_new_tensors_and_last_observations_of_all_worlds(name):
     assert ended or name == "several tasks"
     assert all(np.array_equal(now, then) for now, then in kept)
     env.close()
-
-
-def test_a_lazy_dict_is_a_dict_however_it_is_read():
-    def lazy() -> LazyDict:
-        return LazyDict(lambda: calls.append(1) or {"a": 1, "b": [2]})
-
-    want = {"a": 1, "b": [2]}
-    for read in (
-        dict, copy.copy, copy.deepcopy, lambda d: {**d}, lambda d: d | {}, lambda d: {} | d, lambda d: dict(d.items()),
-        lambda d: pickle.loads(pickle.dumps(d)), lambda d: {k: d[k] for k in d}, lambda d: d.copy(), lambda d: eval(repr(d)),
-    ):  # fmt: skip
-        calls: list[int] = []
-        made = lazy()
-        assert isinstance(made, dict) and not calls
-        assert read(made) == want and made == want and len(made) == 2 and "a" in made and made.get("c") is None
-        assert calls == [1]
-    calls = []
-    assert lazy() and lazy() != {}
-    made = lazy()
-    made["a"] = 3
-    assert made == {"a": 3, "b": [2]}

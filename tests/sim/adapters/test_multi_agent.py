@@ -226,6 +226,25 @@ def test_vector_rewards_are_refused(adapter):
         adapter(rookery.make("swarm-surround", 1))
 
 
+def test_pettingzoo_lists_only_agents_that_take_part():
+    env = rookery.ParallelEnv(
+        rookery.make("swarm-surround", config={"episode_s": 0.2, "fewest_drones": 2}, weights=WEIGHTS)
+    )
+    seen = set()
+    for seed in range(12):
+        obs, infos = env.reset(seed=seed)
+        (active,) = env.env.active["drone"]
+        part = [f"drone_{i}" for i in range(4) if active[i]]
+        assert env.agents == list(obs) == list(infos) == part
+        seen.add(len(part))
+        while env.agents:
+            live = list(env.agents)
+            *given, infos = env.step({name: env.action_space(name).sample() for name in live})
+            assert all(list(by_agent) == live for by_agent in (*given, infos))
+            assert set(env.agents) <= set(live) <= set(part)
+    assert seen == {2, 4}
+
+
 def test_agents_that_take_no_part_are_terminated():
     env = swarm(fewest_drones=2)
     ends = AgentEnds(env)
