@@ -290,13 +290,8 @@ class Env(abc.ABC):
         """
         if self.remake is None:
             raise RookeryError(
-<<<<<<< HEAD
-                f"{self.task_id} was not made by rookery.make, so that nothing is known of how to make a copy: make another "
-                "with the same arguments and load_state_dict(env.state_dict())."
-=======
                 f"{self.task_id} was not made by rookery.make, and how to make a copy is not known: make another with the same "
                 "arguments and give it this one's state, load_state_dict(env.state_dict())."
->>>>>>> 458700fb3d7cd9af7b4599e020fa8f07a8d8a8d2
             )
         return made_again, (self.remake, self.state_dict(), self.seeded)
 
