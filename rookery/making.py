@@ -20,7 +20,7 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization import ranges as randomization
 from rookery.sim.randomization.distributions import Held
 from rookery.sim.randomization.draw_log import SUFFIXES, DrawLog
-from rookery.sim.values import to_values
+from rookery.sim.values import plain
 from rookery.tasks.registry import TaskEntry, find
 
 if TYPE_CHECKING:
@@ -294,6 +294,6 @@ def full_config(task: str, config: dict[str, Any]) -> dict[str, Any]:
     if not entry.members:
         frozen = {FROZEN: str(config.get(FROZEN, entry.wrapper.frozen))} if entry.wrapper else {}
         own = {k: v for k, v in config.items() if not frozen or k != FROZEN}
-        return to_values(from_dict(entry.load().Config, own)) | frozen
+        return plain(from_dict(entry.load().Config, own)) | frozen
     values = by_member(entry, config)
     return values | {name: full_config(entry.task_of(name), values[name]) for name in entry.members}

@@ -1,7 +1,7 @@
 """Env: the interface that trainers, evaluation, video, contracts and adapters use.
 
 An environment is always batched, N worlds, and always by agent group. `VecEnv` (one task), `ConcatEnv` (several tasks side
-by side) and every `EnvWrapper` subclass it, so that code which takes an Env never asks which one it has.
+by side) and every `EnvWrapper` (sim/env_wrapper.py) subclass it, so that code which takes an Env never asks which one it has.
 
 Shapes: N worlds, A agents of a group, O observation, D action, M objectives or privileged targets, S state.
 """
@@ -33,6 +33,9 @@ Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 TermRecorder = Callable[[str, dict[str, dict[str, Tensor]]], None]
 """See `Env.record_terms`."""
 
+AtEnds = Callable[[Tensor], None]
+"""See `Env.before_restart`."""
+
 Team = dict[str, tuple[int, ...]]
 """Indices of a team's agents, by group."""
 
@@ -58,6 +61,9 @@ class Env(abc.ABC):
         event_names: what can happen in a control step, such as "hit"; ``info["events"]`` of `step` has each of them.
         headline: the metric that sums the task up in tables.
         engine: name of the physics engine; "" where there is none of ours.
+        seeded: false while neither `rookery.make` nor `reset` was given a seed. Rookery itself takes 0 then; the adapters for
+            other libraries take one from the operating system, as their users expect (sim/adapters/seeding.py).
+        remake: makes another environment with the same arguments, for copies and pickles; None where they are not known.
     """
 
     task_id: str
@@ -73,6 +79,9 @@ class Env(abc.ABC):
     event_names: tuple[str, ...] = ()
     headline: str = "success"
     engine: str = ""
+    seeded: bool = True
+    remake: Callable[[], Env] | None = None
+    _at_ends: AtEnds | None = None
 
     # The loop
 
@@ -217,6 +226,15 @@ class Env(abc.ABC):
         """
         raise RookeryError(f"{self.task_id} has no observation and reward terms to record.")
 
+    def before_restart(self, call: AtEnds | None) -> None:
+        """In every step that ends episodes, call ``call(ids)`` with the worlds [m] in which it does, before they begin anew:
+        `mj_data`, `markers` and `gauges` show their last states then. None ends it.
+
+        Raises:
+            RookeryError: the environment begins episodes in other processes.
+        """
+        self._at_ends = call
+
     def locate(self, world: int) -> tuple[Env, int]:
         """The environment of one task that a world belongs to, and its index there."""
         return self, world
@@ -264,136 +282,28 @@ class Env(abc.ABC):
             ValueError, RookeryError: it is of another task, number of worlds or version; nothing is changed then.
         """
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copies and pickles are made anew with the same arguments and continue from this one's state. They record nothing.
+
+        Raises:
+            RookeryError: the arguments are not known.
+        """
+        if self.remake is None:
+            raise RookeryError(
+                f"{self.task_id} was not made by rookery.make, so that nothing is known of how to make a copy: make another with "
+                "the same arguments and load_state_dict(env.state_dict())."
+            )
+        return made_again, (self.remake, self.state_dict(), self.seeded)
+
     @property
     def unwrapped(self) -> Env:
         """The environment below all wrappers."""
         return self
 
 
-class EnvWrapper(Env):
-    """An environment that changes another one: rewards made one number, a low-level policy below the actions, a frozen
-    opponent. Subclasses override what they change; everything else is the wrapped environment's.
-
-    Args:
-        env: the wrapped environment; the wrapper steps and closes it from now on.
-    """
-
-    def __init__(self, env: Env) -> None:
-        self.env = env
-        self.task_id = env.task_id
-        self.groups = env.groups
-        self.num_envs = env.num_envs
-        self.device = env.device
-        self.control_dt = env.control_dt
-        self.max_episode_steps = env.max_episode_steps
-        self.state_size = env.state_size
-        self.teams = env.teams
-        self.objectives = env.objectives
-        self.causes = env.causes
-        self.event_names = env.event_names
-        self.headline = env.headline
-        self.engine = env.engine
-
-    def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        return self.env.reset(seed)
-
-    def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
-        return self.env.step(actions)
-
-    def stagger(self) -> None:
-        self.env.stagger()
-
-    def close(self) -> None:
-        self.env.close()
-
-    def survive_loss(self) -> None:
-        self.env.survive_loss()
-
-    @property
-    def loss(self) -> str:
-        return self.env.loss
-
-    @property
-    def task_names(self) -> tuple[str, ...]:
-        return self.env.task_names
-
-    @property
-    def task_index(self) -> Tensor:
-        return self.env.task_index
-
-    @property
-    def episode_start(self) -> Tensor:
-        return self.env.episode_start
-
-    @property
-    def state(self) -> Tensor:
-        return self.env.state
-
-    @property
-    def active(self) -> dict[str, Tensor] | None:
-        return self.env.active
-
-    @property
-    def action_mask(self) -> dict[str, Tensor] | None:
-        return self.env.action_mask
-
-    @property
-    def privileged_targets(self) -> dict[str, Tensor] | None:
-        return self.env.privileged_targets
-
-    @property
-    def reveal_future_mask(self) -> Tensor | None:
-        return self.env.reveal_future_mask
-
-    def observation_set(self, name: str) -> dict[str, Tensor]:
-        return self.env.observation_set(name)
-
-    def metrics(self) -> dict[str, Tensor]:
-        return self.env.metrics()
-
-    def controller(self) -> Act | None:
-        return self.env.controller()
-
-    def correction(self) -> Act | None:
-        return self.env.correction()
-
-    def deployment(self) -> Deployment:
-        return self.env.deployment()
-
-    def event_log(self, i: int) -> list[str]:
-        return self.env.event_log(i)
-
-    def record_terms(self, record: TermRecorder | None) -> None:
-        self.env.record_terms(record)
-
-    def locate(self, world: int) -> tuple[Env, int]:
-        return self.env.locate(world)
-
-    def visual_model(self, i: int = 0) -> mujoco.MjModel:
-        return self.env.visual_model(i)
-
-    def mj_data(self, i: int, data: Any = None) -> Any:
-        return self.env.mj_data(i, data)
-
-    def markers(self, i: int) -> list[dict[str, Any]]:
-        return self.env.markers(i)
-
-    def gauges(self, i: int) -> list[Gauge]:
-        return self.env.gauges(i)
-
-    @property
-    def camera(self) -> Any:
-        return self.env.camera
-
-    def state_dict(self) -> dict[str, Tensor]:
-        return self.env.state_dict()
-
-    def check_state_dict(self, state: dict[str, Tensor]) -> None:
-        self.env.check_state_dict(state)
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        self.env.load_state_dict(state)
-
-    @property
-    def unwrapped(self) -> Env:
-        return self.env.unwrapped
+def made_again(remake: Callable[[], Env], state: dict[str, Tensor], seeded: bool) -> Env:
+    """An environment with the arguments and in the state of another; see `Env.remake` and `Env.seeded`."""
+    env = remake()
+    env.load_state_dict(state)
+    env.seeded = seeded
+    return env

@@ -16,6 +16,7 @@ import mujoco
 
 from rookery.assets.geometry import without_looks
 from rookery.sim import saving
+from rookery.sim.engines.contact_counts import Count, Pair, add_counters
 from rookery.sim.engines.contact_sensors import add_sensors
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.rendering.looks import dress
@@ -57,6 +58,8 @@ class Scene:
         self._extensions: dict[type[Any], Any] = {}
         self.contact_pairs: list[tuple[str, str]] = []
         """Pairs of geoms whose contacts are measured."""
+        self.contact_counts: dict[str, Count] = {}
+        """What contacts are counted, by name."""
 
     def add(
         self,
@@ -105,6 +108,20 @@ class Scene:
                 self.contact_pairs.append((geom, other))
         return self
 
+    def count_contacts(self, name: str, pairs: Sequence[Pair], but: Sequence[Pair] = ()) -> Scene:
+        """Count contact points between parts, for `World.contact_count`; returns the scene.
+
+        Args:
+            name: of the count.
+            pairs: of parts, such as ``("body:go2/base", "world")``: contacts of a robot with the floor. A part is "world" (the
+                world's own geoms), "body:NAME" (that body and all that hangs on it) or "geom:NAME". The same body twice stands
+                for contacts of its links with each other.
+            but: pairs whose contacts are left out, each of them among `pairs`: ``("geom:go2/FL_foot", "world")``. Names that
+                the scene does not have are an error when it is compiled.
+        """
+        self.contact_counts[name] = Count(tuple(pairs), tuple(but))
+        return self
+
     def extension(self, kind: type[Extension]) -> Extension:
         """Data that an MjSpec cannot hold and that some engines read, one object of each type.
 
@@ -131,6 +148,7 @@ class Scene:
                 _shift(child, p.pos, p.quat)
                 root.attach(child, site=site, prefix=p.name + "/")
         add_sensors(root, self.contact_pairs)
+        add_counters(root, self.contact_counts)
         root.option.timestep = self.dt
         root.option.integrator = _integrator(self.integrator)
         return root

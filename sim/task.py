@@ -66,6 +66,8 @@ class Task(Buffers, abc.ABC):
         steps, max_steps: [N] int64 control steps into the episode, the running one included, and the time limit.
         given: by group, the actions [N, A, D] of this control step as the agents gave them, before any delay: what an
             agent can know of its own commands.
+        late: by group, where `delays_controls` and any world has delays, [N] int64 physics steps that the controls of this
+            control step take, see ControlDelay.
         causes: names of the ways an episode can terminate; `terminated` returns 0 for "goes on" and i for causes[i-1].
     """
 
@@ -88,6 +90,9 @@ class Task(Buffers, abc.ABC):
     """Config values that belong to a policy: the robot and scene that it is for, what it observes and commands. Those of base
     classes count too. All others say what is judged (success, horizon, starts, reward): a stored policy is judged by this
     class's own values of them, whatever its training had."""
+    delays_controls: ClassVar[bool] = False
+    """True where `apply` gets actions undelayed and delays its controls by `late`: of robots whose controls follow from more
+    than the action in force, such as an arm whose commands move a goal."""
     camera: Any = "chase"
     """What videos are taken from, see Renderer: a name, a `Follow`, or (eye, target) in m."""
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {}
@@ -109,10 +114,12 @@ class Task(Buffers, abc.ABC):
     steps: Tensor
     max_steps: int
     given: dict[str, Tensor]
+    late: dict[str, Tensor]
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__()
         self.cfg = self.Config() if cfg is None else cfg
+        self.late = {}
 
     @abc.abstractmethod
     def scene(self) -> Scene:
@@ -159,7 +166,8 @@ class Task(Buffers, abc.ABC):
         """Turn normalized actions into controls for the coming K physics steps.
 
         Args:
-            actions: by group, [N, A, D] in [-1, 1]; or [N, K, A, D], one row a physics step, when action delays are on.
+            actions: by group, [N, A, D] in [-1, 1]; or [N, K, A, D], one row a physics step, when action delays are on and not
+                `delays_controls`.
         """
 
     def advance(self) -> None:

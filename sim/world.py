@@ -163,9 +163,9 @@ class Params(abc.ABC):
     Fields: "mass" (body, [N, B]), "inertia" (body, principal moments, [N, B, 3]), "friction" (geom, [N, G, 3]),
     "gravity" (no names, [N, 3]), "damping" and "armature" (joint, [N, J]), "gain" and "bias" (actuator, first
     parameter, [N, U]), "height" (static geom, z of its place, m, [N, G]; on `rotor` the one level plane). On
-    `mujoco` and `pybullet` also "com" (body, centre of mass in the body's frame, [N, B, 3]), and "kp",
-    "kd" [N, U] and "force_range" [N, U, 2] of `dcmotor` actuators. On `mujoco` alone "inertia_axes" (body, quaternion wxyz of
-    the principal axes in the body's frame, [N, B, 4]), "frictionloss" (joint, dry friction, [N, J]), "bias_position" and
+    `mujoco` and `pybullet` also "com" (body, centre of mass in the body's frame, [N, B, 3]), "frictionloss" (joint, dry
+    friction, [N, J]), and "kp", "kd" [N, U] and "force_range" [N, U, 2] of `dcmotor` actuators. On `mujoco` alone
+    "inertia_axes" (body, quaternion wxyz of the principal axes in the body's frame, [N, B, 4]), "bias_position" and
     "bias_velocity" (actuator, minus the gains of a servo, [N, U]) and "motor_constant" (`dcmotor` actuator, [N, U]). Derived
     constants (inverse weights, ...) follow every write.
     """
@@ -228,6 +228,15 @@ class World(abc.ABC):
     @abc.abstractmethod
     def contact_sensor(self, geom: str, others: Sequence[str]) -> ContactSensor:
         """Contacts of one geom with others, which the scene must have (`Scene.add_contact_sensor`). Full names of geoms."""
+
+    def contact_count(self, name: str) -> Tensor:
+        """[N] most contact points in any physics step of the last `step(k)`, of a count of the scene
+        (`Scene.count_contacts`); kept up to date, and 0 in worlds that diverged.
+
+        Raises:
+            RookeryError: the scene has no such count, or the engine cannot count.
+        """
+        raise RookeryError(f"the engine {self.engine!r} does not count contacts: take mujoco or pybullet.")
 
     def multirotors(self, names: Sequence[str]) -> Multirotors | None:
         """View of rotors and onboard controllers of the drones with these prefixes; None on an engine that has none inside,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.sim.deployment import LINK, Deployment
 from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Group
-from rookery.sim.typed_json import plain
+from rookery.sim.values import plain
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import (
     Contract,

@@ -25,8 +25,8 @@ from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
-from rookery.sim.typed_json import parse, plain
 from rookery.sim.untrusted import parse_json, read_json
+from rookery.sim.values import from_json, plain
 from rookery.sim2real.group_json import group_json, parse_group
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
 from rookery.version import __version__
@@ -210,8 +210,8 @@ class Contract:
             physics_dt=values["physics_dt"],
             groups={name: _parse_group(group) for name, group in values["groups"].items()},
             task_config=values["task_config"],
-            latency=parse(Latency, values["latency"]),
-            measurement_errors=parse(MeasurementErrors, values["measurement_errors"]),
+            latency=from_json(Latency, values["latency"]),
+            measurement_errors=from_json(MeasurementErrors, values["measurement_errors"]),
             metrics=values["metrics"],
             provenance=Provenance.from_json(values["provenance"]),
             rookery_version=values["rookery_version"],
@@ -289,7 +289,7 @@ def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
     return ContractGroup(
         spec=parse_group(values),
         stages=None if stages is None else StageChain.from_json(stages),
-        actuation=None if values["actuation"] is None else parse(Actuation, values["actuation"]),
+        actuation=None if values["actuation"] is None else from_json(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
     )
 

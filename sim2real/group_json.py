@@ -9,7 +9,7 @@ from typing import Any
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.terms import Expression, Recorded, from_json
-from rookery.sim.typed_json import plain
+from rookery.sim.values import plain
 
 __all__ = ["group_json", "parse_group"]
 

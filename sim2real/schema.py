@@ -1,45 +1,22 @@
-"""What a contract must look like, line by line: the checks of its parts combined into the schema of the whole."""
+"""The contract's schema: the lines that it must have, as dataclasses that its JSON is read into, and the rules that bind lines
+together."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
-from rookery.sim.json_checks import (
-    Check,
-    anything,
-    constant,
-    fault,
-    filled_text,
-    integer,
-    items,
-    mapping,
-    named,
-    nonzero,
-    number,
-    optional,
-    record,
-    text,
-    true,
-)
-from rookery.sim.terms import NoExpression, from_json
-from rookery.sim.typed_json import check_of
+from rookery.sim.terms import NoExpression
+from rookery.sim.terms import from_json as expression_of
+from rookery.sim.values import WHOLE, fault, from_json
 from rookery.sim2real.group_json import FRAMES, parse_group
-
-
-def expression(value: Any, line: str) -> None:
-    """Check of what a term is, see rookery.sim.terms."""
-    try:
-        from_json(value)
-    except NoExpression as error:
-        raise fault(f"{line}{error.line:.200}", error.value, f"{error.wanted:.400}") from None
-    except RecursionError:
-        raise fault(line, "nested too deeply", "an expression") from None
-
 
 SCHEMA = "rookery-contract"
 SCHEMA_VERSION = 3
@@ -53,87 +30,184 @@ CONVENTIONS = {
     "action": "command = low + (clip(policy output, -1, 1) + 1) / 2 * (high - low), in units",
 }
 
-PLACE: dict[str, Check] = {
-    "name": filled_text,
-    "size": integer(1),
-    "slice": items(integer(0), 2),
-    "unit": filled_text,
-    "frame": text,
-    "scale": nonzero,  # one of 0 is said by "hidden", and cannot be undone where a term is rescaled
-    "clip": optional(number(above=0.0)),
-    "formula": text,
-}
-EXPRESSION = {"expression": expression}
-CLOCK = record({"frequency": number(above=0.0), "start": items(number(low=0.0), 2), "runs": filled_text})
-TERM = record(
-    {
-        **PLACE,
-        "noise": number(low=0.0),
-        "bias": number(low=0.0),
-        "delay": number(low=0.0),
-        "history": integer(1),
-    },
-    # The network gets zeros in place of a hidden term.
-    {
-        **EXPRESSION,
-        "hidden": true,
-        "local": true,
-        "initial": filled_text,
-        "estimated": filled_text,
-        "clock": CLOCK,
-        "drift": number(above=0.0),
-        "drift_of": filled_text,
-        "shape": items(integer(1), 4),
-        "neighbors": integer(1),
-        "present": true,
-    },
-)
-ACTION = record(
-    {
-        "kind": filled_text,
-        "names": items(filled_text, 1),
-        "low": items(number(), 1),
-        "high": items(number(), 1),
-        "units": items(filled_text, 1),
-        "neutral": items(number(low=-1.0), 1),
-    }
-)
-RANGE: Check = items(number(low=0.0), 2)
-DELAY = record({"assumed": number(low=0.0), "randomized": optional(RANGE)})
-LIMIT = record({"low": optional(number()), "high": optional(number()), "unit": filled_text})
-GROUP = record(
-    {
-        "count": integer(1),
-        "observation": items(TERM, 1),
-        "action": ACTION,
-        "stages": anything,  # compared by `StageChain.from_json` and `StageChain.check`
-        "actuation": optional(check_of(Actuation)),
-        "safety": named(LIMIT),
-    },
-    {
-        "frames": constant(FRAMES),
-        "targets": items(record(PLACE, EXPRESSION), 1),
-        "future": items(filled_text),
-    },
-)
-CONTRACT = record(
-    {
-        "schema": constant(SCHEMA),
-        "schema_version": constant(SCHEMA_VERSION),
-        "rookery_version": filled_text,
-        "task_id": filled_text,
-        "task_config": mapping,
-        "control_dt": number(above=0.0),
-        "physics_dt": number(above=0.0),
-        "latency": record({"observation": DELAY, "action": DELAY}),
-        "measurement_errors": record({"noise": optional(RANGE), "bias": optional(RANGE)}, {"drift": optional(RANGE)}),
-        "metrics": named(filled_text),
-        # Group names become file names and C identifiers.
-        "groups": named(GROUP, r"[A-Za-z][A-Za-z0-9_-]*", at_least=1),
-        "conventions": record({name: constant(value) for name, value in CONVENTIONS.items()}),
-        "provenance": named(anything),
-    }
-)
+
+def expression(value: Any, line: str) -> None:
+    """Check of what a term is, see rookery.sim.terms."""
+    try:
+        expression_of(value)
+    except NoExpression as error:
+        raise fault(f"{line}{error.line:.200}", error.value, f"{error.wanted:.400}") from None
+    except RecursionError:
+        raise fault(line, "nested too deeply", "an expression") from None
+
+
+def nonzero(value: float, line: str) -> None:
+    """Check of a scale: one of 0 is said by "hidden", and cannot be undone where a term is rescaled."""
+    if value == 0:
+        raise fault(line, value, "a finite number other than 0")
+
+
+def true(value: Any, line: str) -> None:
+    """Check of a line that is left out where it does not hold."""
+    if value is not True:
+        raise fault(line, value, "true, or left out")
+
+
+def the_frames(value: Any, line: str) -> None:
+    """Check of what a group with a history says of its frames."""
+    if value != FRAMES:
+        raise fault(line, value, repr(FRAMES))
+
+
+def the_conventions(value: Mapping[str, str], line: str) -> None:
+    """Check of the conventions, the same in every contract."""
+    for name, said in CONVENTIONS.items():
+        if value.get(name) != said:
+            raise fault(f"{line}.{name}", value.get(name), repr(said))
+    for name in value:
+        if name not in CONVENTIONS:
+            raise fault(line, name, f"an object of {', '.join(CONVENTIONS)}")
+
+
+def least_first(value: tuple[float, float], line: str) -> None:
+    """Check of a range."""
+    if value[0] > value[1]:
+        raise fault(line, list(value), "[least, greatest]")
+
+
+Filled = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=1)]
+Positive = Annotated[float, Meta(gt=0.0)]
+NotNegative = Annotated[float, Meta(ge=0.0)]
+Range = Annotated[tuple[NotNegative, NotNegative], least_first]
+Words = Annotated[tuple[Filled, ...], Meta(min_length=1)]
+Numbers = Annotated[tuple[float, ...], Meta(min_length=1)]
+GroupName = Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9_-]*" + WHOLE)]
+"""Group names become file names and C identifiers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceLines:
+    """A term's name, its place among the others, and what its numbers are."""
+
+    name: Filled
+    size: Count
+    slice: tuple[Annotated[int, Meta(ge=0)], Annotated[int, Meta(ge=0)]]
+    unit: Filled
+    frame: str
+    scale: Annotated[float, nonzero]
+    clip: Positive | None
+    formula: str
+    expression: Annotated[Any, expression] = None
+
+
+@dataclass(frozen=True)
+class ClockLines:
+    """A clock that a term shows."""
+
+    frequency: Positive
+    start: tuple[NotNegative, NotNegative]
+    runs: Filled
+
+
+@dataclass(frozen=True, kw_only=True)
+class TermLines(PlaceLines):
+    """A term of the observation; the network gets zeros in place of a hidden one."""
+
+    noise: NotNegative
+    bias: NotNegative
+    delay: NotNegative
+    history: Count
+    hidden: Annotated[Any, true] = True
+    local: Annotated[Any, true] = True
+    initial: Filled = "-"
+    estimated: Filled = "-"
+    clock: ClockLines | None = None
+    drift: Positive = 1.0
+    drift_of: Filled = "-"
+    shape: tuple[Count, Count, Count, Count] = (1, 1, 1, 1)
+    neighbors: Count = 1
+    present: Annotated[Any, true] = True
+
+
+@dataclass(frozen=True)
+class ActionLines:
+    """The control mode."""
+
+    kind: Filled
+    names: Words
+    low: Numbers
+    high: Numbers
+    units: Words
+    neutral: Annotated[tuple[Annotated[float, Meta(ge=-1.0)], ...], Meta(min_length=1)]
+
+
+@dataclass(frozen=True)
+class LimitLines:
+    """A range that a quantity must not leave."""
+
+    low: float | None
+    high: float | None
+    unit: Filled
+
+
+@dataclass(frozen=True)
+class GroupLines:
+    """An agent group."""
+
+    count: Count
+    observation: Annotated[tuple[TermLines, ...], Meta(min_length=1)]
+    action: ActionLines
+    stages: Any  # compared by `StageChain.from_json` and `StageChain.check`
+    actuation: Actuation | None
+    safety: dict[str, LimitLines]
+    frames: Annotated[Any, the_frames] = None
+    targets: Annotated[tuple[PlaceLines, ...], Meta(min_length=1)] = ()
+    future: tuple[Filled, ...] = ()
+
+
+@dataclass(frozen=True)
+class DelayLines:
+    """A delay of the training."""
+
+    assumed: NotNegative
+    randomized: Range | None
+
+
+@dataclass(frozen=True)
+class LatencyLines:
+    """The delays of the training."""
+
+    observation: DelayLines
+    action: DelayLines
+
+
+@dataclass(frozen=True)
+class ErrorLines:
+    """Ranges of the factors on the measurement errors."""
+
+    noise: Range | None
+    bias: Range | None
+    drift: Range | None = None
+
+
+@dataclass(frozen=True)
+class ContractLines:
+    """The whole contract."""
+
+    schema: Literal["rookery-contract"]
+    schema_version: Literal[3]
+    rookery_version: Filled
+    task_id: Filled
+    task_config: dict[str, Any]
+    control_dt: Positive
+    physics_dt: Positive
+    latency: LatencyLines
+    measurement_errors: ErrorLines
+    metrics: dict[str, Filled]
+    groups: Annotated[dict[GroupName, GroupLines], Meta(min_length=1)]
+    conventions: Annotated[dict[str, str], the_conventions]
+    provenance: dict[str, Any]
 
 
 def validate(contract: Any, stages: bool = True) -> dict[str, Any]:
@@ -166,19 +240,10 @@ def validate(contract: Any, stages: bool = True) -> dict[str, Any]:
             f"the contract is of schema version {version}, written by Rookery {writer}, "
             f"and this one reads version {SCHEMA_VERSION}: upgrade with `pip install --upgrade rookery`."
         )
-    CONTRACT(contract, "")
-    for line, value in _ranges(contract):
-        if value is not None and (len(value) != 2 or value[0] > value[1]):
-            raise fault(line, value, "[least, greatest]")
+    from_json(ContractLines, contract)
     for name, group in contract["groups"].items():
         _check_group(group, f"groups.{name}", stages)
     return dict(contract)
-
-
-def _ranges(contract: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Every [least, greatest] outside the groups, with its line."""
-    delays = [(f"latency.{k}.randomized", v["randomized"]) for k, v in contract["latency"].items()]
-    return delays + [(f"measurement_errors.{k}", v) for k, v in contract["measurement_errors"].items()]
 
 
 def _check_group(group: Mapping[str, Any], line: str, stages: bool) -> None:
@@ -236,7 +301,7 @@ def _check_expression(term: Mapping[str, Any], line: str) -> None:
     """Refuse a term whose lines say something else than its expression."""
     if "expression" not in term:  # of a contract written before there were any
         return
-    said = from_json(term["expression"])
+    said = expression_of(term["expression"])
     for key in ("size", "unit", "frame", "formula", "local"):
         value = getattr(said, key)
         if term.get(key, False) != value:

@@ -82,7 +82,7 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def _range(r: Range | None, p: Parameter) -> str:
-    """A distribution in a cell; "" where it is not drawn."""
+    """A distribution in a cell, by the values that can be in force; "" where it is not drawn."""
     if r is None:
         return ""
     each = ", each" if r.each else ""
@@ -93,7 +93,7 @@ def _range(r: Range | None, p: Parameter) -> str:
     if r.low == r.high:
         return _number(r.low) + each
     kind = "" if r.name == Range.name else f", {r.name}"
-    return f"{_number(r.low)} to {_number(r.high)}{kind}{each}"
+    return f"{_number(p.in_force(r.low))} to {_number(p.in_force(r.high))}{kind}{each}"
 
 
 def _number(x: float) -> str:

@@ -352,7 +352,7 @@ class PPO(Algorithm):
         too_far = (approx_kl > 2.0 * c.target_kl).unsqueeze(1)
         near = (approx_kl < 0.5 * c.target_kl).unsqueeze(1) & last
         new = torch.where(too_far, rate / 1.5, torch.where(near, rate * 1.5, rate))
-        rate.copy_(new.clamp_(c.learning_rate_min, c.learning_rate_max))
+        rate.copy_(new.clamp_(*c.learning_rate_bounds))
 
     # Keeping
 

@@ -102,9 +102,9 @@ class PPOConfig(EncoderConfig):
     target_kl: float = 0.01
     """Divergence of the policy in one update that "adaptive" aims at: above twice it slows, below half it speeds up."""
     learning_rate_min: float = 1e-5
-    """Lower bound of the adaptive rate."""
+    """Lower bound of the adaptive rate; a `learning_rate` below it is the bound itself."""
     learning_rate_max: float = 1e-2
-    """Upper bound of the adaptive rate."""
+    """Upper bound of the adaptive rate; a `learning_rate` above it is the bound itself."""
     max_grad_norm: float = 1.0
     """Limit of the gradient's norm over all weights of a policy and its critic."""
     compiled: bool = True
@@ -121,6 +121,11 @@ class PPOConfig(EncoderConfig):
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")
         check_bounds(self, (*positive, *rates), 0.0, exclude_low=True)
+        if self.learning_rate_min > self.learning_rate_max:
+            raise RookeryError(
+                f"learning_rate_min is {self.learning_rate_min} and learning_rate_max {self.learning_rate_max}: give bounds of "
+                "the adaptive rate of which the lower one is not above the upper one."
+            )
         if self.memory == "none":
             check_unused(self, ("memory_size",), "networks with memory", "memory=gru")
         others = self.estimator != "off" or self.network or self.memory != "none" or self.encoder != "none"
@@ -129,3 +134,8 @@ class PPOConfig(EncoderConfig):
                 "mirror is for perceptrons of observations as the task declares them: give mirror=false, or "
                 "normalize_observations=false, estimator=off, memory=none, encoder=none and no network."
             )
+
+    @property
+    def learning_rate_bounds(self) -> tuple[float, float]:
+        """Of the adaptive rate. What was asked for at the start is never out of them."""
+        return min(self.learning_rate_min, self.learning_rate), max(self.learning_rate_max, self.learning_rate)

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.json_checks import fault
-from rookery.sim.typed_json import check_of, parse, plain
+from rookery.sim.values import fault, from_json, plain
 
 if TYPE_CHECKING:
     import torch
@@ -116,11 +115,7 @@ class Stage:
         given = {k: v for k, v in values.items() if k not in ("stage", "formula")}
         if values.get("formula") != cls.formula:
             raise fault(f"{line}.formula", values.get("formula"), repr(cls.formula))
-        check_of(cls)(given, line)
-        try:
-            return parse(cls, given)
-        except RookeryError as error:
-            raise RookeryError(f"contract line {line}: {error}") from error
+        return from_json(cls, given, line)
 
     def check(self, group: Group, line: str) -> None:
         """Refuse a group that the stage is not made for, beyond the sizes of its rows, which the chain compares.

@@ -25,7 +25,7 @@ from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.buffers import under
 from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.threads import one_thread_each
-from rookery.sim.values import from_values, to_values
+from rookery.sim.values import from_values, plain
 
 __all__ = ["Interrupted", "Runner"]
 
@@ -317,7 +317,7 @@ class Runner:
         path = checkpoint.resolve(folder)
         state = checkpoint.read_state(path)
         # Settings that are newer than the checkpoint have their defaults.
-        state["config"] = to_values(from_values(type(self.algorithm.config), state["config"]))
+        state["config"] = plain(from_values(type(self.algorithm.config), state["config"]))
         for what, mine in self._identity().items():
             if state[what] != mine:
                 raise RookeryError(
@@ -377,5 +377,5 @@ class Runner:
             "task": self.env.task_id,
             "num_envs": self.env.num_envs,
             "groups": {k: [g.count, g.observation_size, g.action.size] for k, g in self.env.groups.items()},
-            "config": to_values(self.algorithm.config),
+            "config": plain(self.algorithm.config),
         }

@@ -14,7 +14,7 @@ it in none after ten updates of the critic's warm-up.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -27,12 +27,52 @@ from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.network import Network
 from rookery.policies.policy import Layer, Policy, layers_of
 from rookery.policies.stages.chain import StageChain
+from rookery.policies.stages.normalize import Normalize
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.pictures import Convolutions
 from rookery.policies.stages.select import Select
 from rookery.policies.stages.squash import Squash
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
+
+
+def with_limit_of(config: PPOConfig, policies: Mapping[str, Policy]) -> PPOConfig:
+    """The settings of a training that starts from stored policies: normalized observations are limited as there.
+
+    Args:
+        config: as asked for.
+        policies: by group.
+
+    Raises:
+        RookeryError: another `obs_clip` was asked for, or the policies' limits differ.
+    """
+    limits = {name: _limit(policy) for name, policy in policies.items() if _keeps_limit(config, policy)}
+    if not limits or set(limits.values()) == {config.obs_clip}:
+        return config
+    if len(set(limits.values())) > 1:
+        shown = ", ".join(f"{limit} in {name}" for name, limit in limits.items())
+        raise RookeryError(f"the policies to start from have other limits of observations each, {shown}: start afresh.")
+    (limit,) = set(limits.values())
+    if config.obs_clip != PPOConfig.obs_clip:
+        raise RookeryError(
+            f"the policy to start from limits normalized observations to {limit}, and obs_clip is {config.obs_clip}: leave "
+            "obs_clip out."
+        )
+    return replace(config, obs_clip=limit)
+
+
+def _limit(policy: Policy) -> float:
+    """Limit of normalized observations."""
+    first = policy.chain.links[0]
+    assert isinstance(first, Normalize)  # as of every policy that is stored
+    return first.clip
+
+
+def _keeps_limit(config: PPOConfig, policy: Policy) -> bool:
+    """True where the learner's normalizer does what the stored one does: it normalizes, or neither does. One that is folded
+    into the first layer has no limit that a learner of raw observations could have."""
+    mean, std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
+    return config.normalize_observations or not (bool(mean.any()) or bool((std != 1.0).any()))
 
 
 @torch.no_grad()
@@ -45,13 +85,19 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
         groups: of the task that they were trained in; their terms name the inputs.
 
     Raises:
-        RookeryError: a group, an action kind or a network of another shape.
+        RookeryError: a group, an action kind or a network of another shape, or another limit of observations, see
+            `with_limit_of`.
     """
     for name, learner in ppo.learners.items():
         policy = policies.get(name)
         stored = groups.get(name)
         if policy is None or stored is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
+        if _keeps_limit(ppo.config, policy) and _limit(policy) != ppo.config.obs_clip:
+            raise RookeryError(
+                f"the policy to start from limits normalized observations to {_limit(policy)}, and this one to "
+                f"{ppo.config.obs_clip}: give obs_clip={_limit(policy)}."
+            )
         if _is_same(ppo.config, learner, policy, stored):
             _copy(learner, policy)
         else:
@@ -66,9 +112,7 @@ def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: G
     own, theirs = ((g.observation, g.history, g.action.kind) for g in (learner.spec, stored))
     same = StageChain(tuple(learner.chains.policy)) == policy.chain and own == theirs
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
-    mean, std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
-    normalizes = config.normalize_observations or not (mean.any() or (std != 1.0).any())
-    return same and normalizes and not plain
+    return same and _keeps_limit(config, policy) and not plain
 
 
 def _copy(learner: GroupLearner, policy: Policy) -> None:

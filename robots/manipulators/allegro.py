@@ -11,6 +11,7 @@ from torch import Tensor
 from rookery.assets.allegro import CHAINS, HINGE, JOINTS, SLIDE, SPEED, TOUCH, WRIST, allegro
 from rookery.sim.actuation import Actuation, Joint
 from rookery.sim.buffers import Buffers
+from rookery.sim.envs.delays import ControlDelay
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import multiply
 from rookery.sim.scene import Scene
@@ -118,6 +119,8 @@ class AllegroHand(Buffers):
         self.fingers = self._spec("finger_position", 16)
         self.whole = self._spec("joint_position", len(self.joint_names))
         self.buffer("target", world.num_envs, len(self.joint_names)).copy_(self.home)
+        self.delay = ControlDelay(world.num_envs, round(control_dt / world.dt), len(self.joint_names), world.dt)
+        self.child("delay", self.delay)
 
     def _spec(self, kind: str, count: int) -> ActionSpec:
         low = self.lower[:count]
@@ -167,21 +170,23 @@ class AllegroHand(Buffers):
         high = self.upper[:j]
         return (2.0 * (targets - low) / (high - low) - 1.0).clamp(-1.0, 1.0)
 
-    def command(self, targets: Tensor) -> None:
+    def command(self, targets: Tensor, late: Tensor | None = None) -> None:
         """Move the servos' targets towards `targets` [N, 16 or J] rad (m), as fast as the joints' speeds allow.
 
-        With 16 the wrist's targets stay.
+        With 16 the wrist's targets stay. They reach the servos after `late` [N] int64 physics steps; None: at once, in all
+        worlds.
         """
         part = self.target[:, : targets.shape[-1]]
         limit = self.step_limit[: targets.shape[-1]]
         part += (targets - part).clamp(-limit, limit)
-        self.actuators.set_control(self.target)
+        self.actuators.set_control(self.target if late is None else self.delay.push(self.target, late))
 
     def reset(self, ids: Tensor, joints: Tensor) -> None:
         """Put hands at joint positions [n, J] rad (m), at rest, servos holding them there."""
         self.joints.set_state(ids, joints, torch.zeros_like(joints))
         self.target[ids] = joints
         self.actuators.set_control(self.target)
+        self.delay.reset(ids, self.target)
 
     @property
     def touch(self) -> Tensor:

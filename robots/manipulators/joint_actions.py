@@ -79,4 +79,4 @@ class JointTorque(ArmAction):
         arm.rows[:, :, : ramp.shape[2]] = ramp
         arm.torque.copy_(ramp[:, -1])
         arm.rows[:, :, ramp.shape[2] :] = arm.grip[:, None, None]
-        arm.actuators.set_control(arm.rows)
+        arm.send()

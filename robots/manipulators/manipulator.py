@@ -3,7 +3,7 @@
 Whatever the action kind, joints are driven as on the robot: a reference that keeps the limits of position, speed, acceleration
 and jerk goes to the servos, no faster than the limited rate of the motors' torques allows (references.py), or torques that
 keep their limits of size and rate go to the motors. A tool pose is never imposed: inverse kinematics turn it into joint
-angles, or an impedance into torques.
+angles, or an impedance into torques. What a delayed action leads to is late on its way to the drives: see ControlDelay.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.references import follow, links_of
 from rookery.sim.actuation import Actuation, ToolGoal
 from rookery.sim.buffers import Buffers
+from rookery.sim.envs.delays import ControlDelay
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.bodies import BodyMass
 from rookery.sim.randomization.joints import joint_parameters, servo_parameters
@@ -70,6 +71,14 @@ class ArmAction(abc.ABC):
             command: [N, D - 1] float64 in [-1, 1], without the gripper's, which is in `arm.grip` already (m); [N, D] of an
                 arm without a gripper.
         """
+
+    def sent(self, arm: Manipulator) -> int:
+        """Numbers that are sent to the robot for each physics step and may be late: by default the controls of its drives."""
+        return int(arm.rows.shape[2])
+
+    def hold(self, arm: Manipulator, ids: Tensor) -> None:
+        """New episodes in the worlds `ids`: what is in force there until something arrives."""
+        arm.delay.reset(ids, arm.held)
 
     def tool_command(self, move: Tensor, rotate: Tensor) -> Tensor:
         """The command [N, D - 1] that moves the tool's goal by [N, 3] m and rotates it by [N, 3] rad, in the world's frame;
@@ -164,7 +173,11 @@ class Manipulator(Buffers):
         joint_goal: [N, J] rad. reference: [N, 3, J] position, velocity, acceleration of the joints' references.
         torque: [N, J] N m, last commanded. grip: [N] m, commanded opening.
         action_state: buffers of the action kind, by name.
-        rows: [N, K, J + 1] controls of the coming physics steps, the gripper's last; [N, K, J] without one.
+        rows: [N, K, J + 1] controls of the coming physics steps as the policy's computer sends them, the gripper's last;
+            [N, K, J] without one. Kinds send them with `send`.
+        late: [N] int64 physics steps that they take; None where nothing is late.
+        arrived: [N, K, sent] what arrives in each of the coming physics steps, of kinds that do not send `rows`.
+        held: [N, J + 1] or [N, J] controls that keep the arms where their references are.
     """
 
     goal: Tensor
@@ -211,6 +224,8 @@ class Manipulator(Buffers):
         self._make_buffers()
         self.spec = action.spec(self)
         action.attach(self)
+        self.delay = ControlDelay(world.num_envs, self.steps, action.sent(self), world.dt)
+        self.child("delay", self.delay)
 
     def _find_chain(self) -> None:
         """The kinematic chain, in the world's frame since the base's pose is in it."""
@@ -254,11 +269,13 @@ class Manipulator(Buffers):
         self.buffer("exact_rotation", n, 3, 3, dtype=torch.float64)
         self.action_state: dict[str, Tensor] = {}
         self.rows = torch.zeros(n, self.steps, count + self.grips, dtype=torch.float64)
-        self._held = torch.zeros(n, count + self.grips)
+        self.held = torch.zeros(n, count + self.grips)
+        self.late: Tensor | None = None
+        self.arrived = torch.zeros(0)
         commanded = (self.reference, self.joint_goal, self.torque, self.grip, self.goal, self.goal_rotation)
         seen = (self.exact_tool, self.exact_rotation, self.tool, self.rotation, self.pos, self.vel, self.opening)
         self._seen = tuple(b.numpy() for b in seen)
-        self._all = (*(b.numpy() for b in commanded), *self._seen, self._held.numpy())
+        self._all = (*(b.numpy() for b in commanded), *self._seen, self.held.numpy())
         self._grip = self.grip.numpy()
         self._motion = (
             self._limits, RATE_SHARE * self.model.torque_rate, *self.chain, self._links, np.array(self.model.armature),
@@ -274,14 +291,15 @@ class Manipulator(Buffers):
 
     # Commands
 
-    def apply(self, action: Tensor) -> None:
+    def apply(self, action: Tensor, late: Tensor | None = None) -> None:
         """Turn actions into commands of the coming control step.
 
         Args:
-            action: [N, D] in [-1, 1], or [N, K, D], a row for each physics step, of which the first one counts: a
-                controller reads the newest command when its cycle begins, and what arrives later waits for the next.
+            action: [N, D] in [-1, 1].
+            late: [N] int64 physics steps after which the robot gets what follows from them; None: at once, in all worlds.
         """
-        a = (action if action.dim() == 2 else action[:, 0]).to(torch.float64)
+        self.late = late
+        a = action.to(torch.float64)
         if self.grips:
             self._grip[:] = (0.5 - 0.5 * a.numpy()[:, -1]) * (2 * self.model.stroke)
             a = a[:, :-1]
@@ -303,7 +321,11 @@ class Manipulator(Buffers):
             goal: [N, J] rad if `together`, so that all arrive at once; else rad/s, a velocity of each joint.
         """
         follow(goal.numpy(), self.reference.numpy(), together, *self.motion())
-        self.actuators.set_control(self.rows)
+        self.send()
+
+    def send(self) -> None:
+        """Send `rows` to the drives, where they arrive as late as they do."""
+        self.actuators.set_control(self.rows if self.late is None else self.delay.push(self.rows, self.late))
 
     # State
 
@@ -326,7 +348,8 @@ class Manipulator(Buffers):
         self.joints.set_state(ids, torch.from_numpy(full), torch.zeros(full.shape))
         pulled = self.action.drive == "torque"
         reset_arms(ids.numpy(), exact, full, wide, pulled, *self.chain, *self._all)
-        self.actuators.set_control(self._held)
+        self.actuators.set_control(self.held)
+        self.action.hold(self, ids)
 
     def tool_at(self, joints: Tensor) -> tuple[Tensor, Tensor]:
         """Tool's places [n, 3] m and rotations [n, 3, 3] in the world at joint angles [n, J] rad; float64."""

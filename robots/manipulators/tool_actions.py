@@ -117,6 +117,8 @@ class ToolPose(ArmAction):
 class Impedance(ToolPose):
     """The tool's goal moves and rotates; torques pull the tool there like a spring with a damper.
 
+    The torques follow the joints at the robot: what is sent there, and may be late, is the goal.
+
     Args:
         stiffness: N/m (three) and N m/rad (three).
     """
@@ -150,8 +152,12 @@ class Impedance(ToolPose):
 
         def pull(step: int) -> None:
             """Torques of one physics step."""
+            goal, rotation = arm.goal, arm.goal_rotation
+            if arm.late is not None:
+                goal, rotation = arm.arrived[:, step, :3].clone(), arm.arrived[:, step, 3:12].reshape(-1, 3, 3)
+                arm.rows[:, 0, torque.size :] = arm.arrived[:, step, 12:]
             impedance(
-                arm.joints.pos.numpy(), arm.joints.vel.numpy(), arm.goal.numpy(), arm.goal_rotation.numpy(), *arm.chain,
+                arm.joints.pos.numpy(), arm.joints.vel.numpy(), goal.numpy(), rotation.numpy(), *arm.chain,
                 arm.home.numpy(), stiffness.numpy(), damping.numpy(), NULL_SPACE, torque, largest_change,
                 arm.torque.numpy(), arm.rows[:, 0].numpy(),
             )  # fmt: skip
@@ -179,6 +185,20 @@ class Impedance(ToolPose):
         count = arm.torque.shape[1]
         arm.rows[:, :, :count] = arm.torque[:, None]
         arm.rows[:, :, count:] = arm.grip[:, None, None]
+        if arm.late is not None:
+            arm.arrived = arm.delay.push(_goals(arm), arm.late)
+
+    def sent(self, arm: Manipulator) -> int:
+        return 12 + arm.grips
+
+    def hold(self, arm: Manipulator, ids: Tensor) -> None:
+        arm.delay.reset(ids, _goals(arm))
+
+
+def _goals(arm: Manipulator) -> Tensor:
+    """[N, 12] of each tool's goal: place, then rotation; and the gripper's opening, where there is one."""
+    parts = [arm.goal, arm.goal_rotation.view(-1, 9)]
+    return torch.cat((*parts, arm.grip[:, None]) if arm.grips else parts, 1)
 
 
 def _ik(arm: Manipulator) -> str:
@@ -199,7 +219,7 @@ def drive_to_goal(arm: Manipulator, move: Tensor) -> None:
         arm.goal.numpy(), arm.goal_rotation.numpy(), move.numpy(), arm.exact_tool.numpy(), LEAD, LEASH, arm.box.numpy(),
         arm.joint_goal.numpy(), arm.home.numpy(), IK_DAMPING, POSTURE, MAX_JOINT_STEP, arm.reference.numpy(), *arm.motion(),
     )  # fmt: skip
-    arm.actuators.set_control(arm.rows)
+    arm.send()
 
 
 def rotate_goal(arm: Manipulator, rotate: Tensor) -> None:

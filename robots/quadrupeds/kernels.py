@@ -14,13 +14,14 @@ FOOT_X = -0.002  # m, of the Go2's foot's centre in the calf's frame
 
 
 @njit(cache=True, parallel=True, fastmath=True, error_model="numpy")
-def feet(base, q, dq, rotation, pos, vel, turns, offsets, axes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Feet of N robots in the world.
+def feet(base, q, dq, rotation, pos, vel, knees, turns, offsets, axes):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """Feet and knees of N robots in the world.
 
     Args:
         base: [N, 13] see Bodies.state; q, dq: [N, J >= 12] rad, rad/s, legs first (quadrupeds.model.LEGS).
         rotation: [N, 9] result, row-major, body to world.
-        pos, vel: [N, 4, 3] results: m and m/s, world, of the feet's centres.
+        pos, vel: [N, 4, 3] results: m and m/s, world, of the feet's centres. knees: [N, 4, 3] result, m, world, of each
+            leg's third joint.
         turns, offsets: [4, 4, 3, 3], [4, 4, 3] m, fixed: before each joint of a leg, and after its last one. axes: [4, 3, 3].
     """
     for n in prange(base.shape[0]):
@@ -50,6 +51,9 @@ def feet(base, q, dq, rotation, pos, vel, turns, offsets, axes):  # type: ignore
                 dz = m[2, 0] * o[0] + m[2, 1] * o[1] + m[2, 2] * o[2]
                 fx, fy, fz = fx + dx, fy + dy, fz + dz
                 ux, uy, uz = ux + wy * dz - wz * dy, uy + wz * dx - wx * dz, uz + wx * dy - wy * dx
+                if j == 2:
+                    for i in range(3):
+                        knees[n, leg, i] = base[n, i] + r[3 * i] * fx + r[3 * i + 1] * fy + r[3 * i + 2] * fz
                 if j == 3:
                     break
                 for a in range(3):

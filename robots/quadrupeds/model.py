@@ -50,6 +50,8 @@ class QuadrupedModel:
         mirror: signed places, from 1 on, of the joints in the robot's mirror image (see rookery.sim.specs.Mirror); None where
             its sides differ.
         carries_arm: whether the spec has the site `arm_mount` on the trunk's top.
+        typical_friction: N m, least and most dry friction of hips and thighs, and of knees, that randomization draws by
+            default; None: none.
     """
 
     name: str
@@ -75,6 +77,7 @@ class QuadrupedModel:
     typical_shift: float
     mirror: tuple[int, ...] | None = None
     carries_arm: bool = False
+    typical_friction: tuple[tuple[float, float], tuple[float, float]] | None = None
 
 
 _MODELS: dict[str, QuadrupedModel] = {}

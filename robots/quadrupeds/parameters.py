@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.robots.quadrupeds.model import LEGS
+from rookery.robots.quadrupeds.model import LEGS, PARTS
 from rookery.sim.randomization.batch import Batch
 from rookery.sim.randomization.bodies import BodyMass
-from rookery.sim.randomization.joints import joint_parameters, servo_parameters
+from rookery.sim.randomization.joints import dry_friction, joint_parameters, servo_parameters
 from rookery.sim.randomization.parameters import BatchWrite, Parameter, scaled
 from rookery.sim.world import Params
 
@@ -72,6 +72,12 @@ def quadruped_parameters(
             "how feet bounce: speed after over speed before", "1", 0.0, 0.0, 0.4, restitution, LEGS, (0.0, 0.3)
         )
     out |= _motors(robot) | joint_parameters(world, robot.leg_names, "the legs' joints")
+    if p.supports("frictionloss"):  # a knee's gear, behind its linkage, loses more than those of hips and thighs
+        knees = robot.leg_names[2 :: len(PARTS)]
+        others = [name for name in robot.leg_names if name not in knees]
+        usual = m.typical_friction or (None, None)
+        out["joint_friction"] = dry_friction(world, others, "hips and thighs", usual[0])
+        out["knee_friction"] = dry_friction(world, knees, "knees", usual[1])
     return out | (_arm(robot, hand) if robot.arm is not None else {})
 
 

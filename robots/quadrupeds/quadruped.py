@@ -20,6 +20,7 @@ from rookery.robots.quadrupeds.model import LEG_JOINTS, LEGS, QuadrupedModel
 from rookery.robots.quadrupeds.parameters import quadruped_parameters
 from rookery.sim.actuation import Actuation, Joint
 from rookery.sim.buffers import Buffers
+from rookery.sim.engines.contact_counts import WORLD
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
@@ -44,6 +45,10 @@ SERVO_STEPS = (
 """What becomes of an action, for contracts."""
 HAND = "link6"
 """Body of an arm that carries the gripper."""
+UNDESIRED = "undesired"
+"""Count of contacts (`Scene.count_contacts`) of anything but the feet with the floor."""
+SELF = "self"
+"""Count of contacts of the robot with itself; the gripper's fingers may meet."""
 
 TYPICAL_FRICTION = (0.3, 1.6)
 """Least and greatest sliding friction of rubber feet on floors."""
@@ -96,6 +101,10 @@ def add_quadruped(
     if arm is not None:
         x, y, z = arm.mount
         scene.add(arm.spec, ARM_NAME, site=f"{model.name}/arm_mount", pos=(x, y, z - model.top))
+    trunk = f"body:{model.name}/base"
+    scene.count_contacts(UNDESIRED, [(trunk, WORLD)], [(f"geom:{model.name}/{leg}_foot", WORLD) for leg in LEGS])
+    hand = f"body:{ARM_NAME}/{HAND}"
+    scene.count_contacts(SELF, [(trunk, trunk)], [] if arm is None else [(hand, hand)])
     return scene
 
 
@@ -127,6 +136,8 @@ class Quadruped(Buffers):
         pos, vel: [N, J] rad, rad/s, of `refresh`.
         peak: [N, J] N m, largest sizes of the servos' torques in any physics step of the last control step, of `read_forces`.
         rotation: [N, 9] row-major, trunk to world; foot_pos, foot_vel: [N, 4, 3] m, m/s, world; of `refresh`.
+        knee_pos: [N, 4, 3] m, world, the legs' third joints; of `refresh`.
+        torque_limits: [J] N m, of the motors.
         legs, arm_spec, whole: declarations of the actions: 12 leg joints, the arm's, both.
     """
 
@@ -176,6 +187,8 @@ class Quadruped(Buffers):
         self.rotation = torch.zeros(n, 9)
         self.foot_pos = torch.zeros(n, 4, 3)
         self.foot_vel = torch.zeros(n, 4, 3)
+        self.knee_pos = torch.zeros(n, 4, 3)
+        self.torque_limits = torch.tensor((*model.torque, *(() if arm is None else arm.effort)), dtype=torch.float32)
         self.target.copy_(self.home)
         self._chains = leg_chains(world.model, self.leg_names, f"{model.name}/")
         feet_geoms = [f"{model.name}/{leg}_foot" for leg in LEGS]
@@ -237,8 +250,17 @@ class Quadruped(Buffers):
         self.vel.copy_(self.joints.vel)
         feet(
             self.base.state.view(-1, 13).numpy(), self.pos.numpy(), self.vel.numpy(), self.rotation.numpy(),
-            self.foot_pos.numpy(), self.foot_vel.numpy(), *self._chains,
+            self.foot_pos.numpy(), self.foot_vel.numpy(), self.knee_pos.numpy(), *self._chains,
         )  # fmt: skip
+
+    def standing_knees(self) -> Tensor:
+        """[4] m, heights of the knees over flat ground at home."""
+        base = np.zeros((1, 13), np.float32)
+        base[0, 2], base[0, 3] = self.model.stand_height, 1.0
+        still = np.zeros((1, LEG_JOINTS), np.float32)
+        rotation, places, speeds, knees = (np.zeros(s, np.float32) for s in ((1, 9), (1, 4, 3), (1, 4, 3), (1, 4, 3)))
+        feet(base, self.home[None, :LEG_JOINTS].numpy(), still, rotation, places, speeds, knees, *self._chains)
+        return torch.from_numpy(knees[0, :, 2])
 
     def read_forces(self) -> None:
         """Store the servos' torques in `force` and `peak`. To be called after each control step."""

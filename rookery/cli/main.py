@@ -31,6 +31,8 @@ COMMANDS = {
     "replay": "demonstrations, runs and rallies on a timeline in the browser",
     "gate": "transfer gate: sweeps, other engines, worst combinations; a verdict before hardware",
     "export": "write the bundle for hardware, or check one",
+    "fly": "fly a bundle on a real or simulated vehicle, behind a safety filter",
+    "vehicle": "serve a simulated robot over the protocol of a real one",
     "bench": "speed of an environment against its engine's own limit",
     "doctor": "engines, GPU, video, compilers; how to install what is missing",
 }

@@ -28,6 +28,7 @@ class Progress:
         self._terminal = sys.stderr.isatty()
         self._begin = time.monotonic()
         self._shown = self._begin
+        self._first: tuple[float, float] | None = None
         self._width = 0
 
     def __enter__(self) -> Progress:
@@ -46,10 +47,13 @@ class Progress:
             share: of all work, 0 to 1, units in progress included.
         """
         now = time.monotonic()
+        begin, before = self._first or (self._begin, 0.0)
+        if self._first is None:  # what was before, such as starting processes, is not done for every unit
+            self._first = now, share
         if now - self._shown < (TERMINAL_EVERY_S if self._terminal else PLAIN_LINE_EVERY_S):
             return
         self._shown = now
-        line = self.line(done, share, now - self._begin)
+        line = self.line(done, share, share - before, now - begin)
         if self._terminal:
             sys.stderr.write("\r" + line.ljust(self._width))
             self._width = max(self._width, len(line))
@@ -57,9 +61,9 @@ class Progress:
         else:
             print(line, file=sys.stderr, flush=True)
 
-    def line(self, done: int, share: float, elapsed: float) -> str:
-        """The text after `elapsed` s: what is done, and the time left at the rate so far."""
-        left = f", {_duration(elapsed * (1.0 - share) / share)} left" if share > 0.0 else ""
+    def line(self, done: int, share: float, lately: float, elapsed: float) -> str:
+        """The text: what is done, and the time left at the rate of a share `lately` in `elapsed` s."""
+        left = f", {_duration(elapsed * (1.0 - share) / lately)} left" if lately > 0.0 else ""
         return f"{done} of {self.total} {self.unit}, {share:.0%}{left}"
 
 

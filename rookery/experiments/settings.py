@@ -14,7 +14,7 @@ from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.engines import check_num_envs, check_seed
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_toml
-from rookery.sim.values import NONE, from_values, to_values
+from rookery.sim.values import NONE, from_values, plain
 
 FILE = "settings.toml"
 """Settings in a run folder."""
@@ -98,7 +98,7 @@ class RunSettings:
 
     def to_values(self) -> dict[str, Any]:
         """JSON values; the algorithm's own stand under its name."""
-        values = to_values(self)
+        values = plain(self)
         return {
             **{k: v for k, v in values.items() if k != "algorithm_config"},
             self.algorithm: values["algorithm_config"],

@@ -20,18 +20,20 @@ from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.schema import META
 from rookery.policies.imitation.dagger import DAggerConfig
+from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
 from rookery.policies.training import checkpoint
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.runner import Interrupted, Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.training.store import FULL, unwritable
-from rookery.policies.training.warm_start import warm_start
+from rookery.policies.training.warm_start import warm_start, with_limit_of
 from rookery.sim.config import merge
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import refuse_log
 from rookery.sim.randomization.ranges import PRESETS
+from rookery.sim.specs import Group
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
@@ -111,14 +113,20 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     remember(settings.task)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
     settings = dataclasses.replace(settings, data=_absolute(settings.data), teacher=_absolute(settings.teacher))
+    policies: dict[str, Policy] = {}
+    groups: dict[str, Group] = {}
+    if settings.init is not None:
+        assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
+        policies, learned = open_run(Path(settings.init))
+        groups = {name: group.spec for name, group in learned.groups.items()}
+        settings = dataclasses.replace(settings, algorithm_config=with_limit_of(settings.algorithm_config, policies))
     algorithm = make_algorithm(settings, settings.randomize)
     try:
         algorithm.check_length(settings.runner.total_steps)
         contract = contract_of(settings, algorithm.env)
         if settings.init is not None:
-            assert isinstance(algorithm, PPO)  # RunSettings.check refuses --init with others
-            policies, learned = open_run(Path(settings.init))
-            warm_start(algorithm, policies, {name: group.spec for name, group in learned.groups.items()})
+            assert isinstance(algorithm, PPO)
+            warm_start(algorithm, policies, groups)
         folder = new_run(settings.task, out)
     except RookeryError:
         algorithm.close()

@@ -28,6 +28,8 @@ class Layout(IntEnum):
     PUSHED = 9  # [1] int64 number of pushes, from which the ring goes on
     KEYS = 10  # [N] int64 of the random streams
     COUNTERS = 11
+    REST = 12  # [N] int64, physics steps of the observation's age that the action makes up for, see observation
+    NOW = 13  # [N] int64, physics steps that the action of this step takes
 
 
 L = Layout
@@ -57,34 +59,45 @@ def clip(at, source, target):
 @kernel
 def forget(at, ids, neutral, losing, arrived):
     """The worlds `ids` have been given nothing but `neutral` [A D], and lose nothing now (see `lose`)."""
-    size, rows = at[L.SIZE], at[L.ROWS]
-    history = floats(at[L.HISTORY], at[L.WORLDS] * rows * size)
-    late = integers(at[L.LATE], at[L.WORLDS] * rows)
-    delays = integers(at[L.DELAY], at[L.WORLDS])
-    jitter = integers(at[L.JITTER], at[L.WORLDS])
-    n = at[L.WORLDS]
+    n, size, rows = at[L.WORLDS], at[L.SIZE], at[L.ROWS]
+    history = floats(at[L.HISTORY], n * rows * size)
+    late = integers(at[L.LATE], n * rows)
     for i in ids:
         losing[i] = 0
         copy(arrived[i], 0, neutral, 0, size)
-        if delays[i] > 0 or jitter[i] > 0:
-            for r in range(rows):
-                late[r * n + i] = 0
-                copy(history, (r * n + i) * size, neutral, 0, size)
+        for r in range(rows):
+            late[r * n + i] = 0
+            copy(history, (r * n + i) * size, neutral, 0, size)
+
+
+@kernel
+def draw(at):
+    """How long this step's action of each world takes: write `Layout.NOW`."""
+    n = at[L.WORLDS]
+    delays = integers(at[L.DELAY], n)
+    jitter = integers(at[L.JITTER], n)
+    rest = integers(at[L.REST], n)
+    keys = integers(at[L.KEYS], n)
+    counters = integers(at[L.COUNTERS], n)
+    out = integers(at[L.NOW], n)
+    for i in range(n):
+        now = delays[i]
+        if jitter[i] > 0:
+            counters[i] += 1
+            now = min(now + np.int64(uniform01(keys[i], counters[i]) * np.float32(jitter[i] + 1)), at[L.MOST])
+        out[i] = now + rest[i]
 
 
 @kernel
 def delay(at, source, target):
-    """Take actions [N, A D] at `source`; write those in force in each physics step, [N, K, A D], to `target`: of those that
-    have arrived, the one that was given last."""
+    """Take actions [N, A D] at `source`, which take as long as `draw` wrote; write those in force in each physics step,
+    [N, K, A D], to `target`: of those that have arrived, the one that was given last."""
     n, size, steps, rows = at[L.WORLDS], at[L.SIZE], at[L.PHYSICS_STEPS], at[L.ROWS]
     x = floats(source, n * size)
     out = floats(target, n * steps * size)
     history = floats(at[L.HISTORY], n * rows * size)
     late = integers(at[L.LATE], n * rows)
-    delays = integers(at[L.DELAY], n)
-    jitter = integers(at[L.JITTER], n)
-    keys = integers(at[L.KEYS], n)
-    counters = integers(at[L.COUNTERS], n)
+    now = integers(at[L.NOW], n)
     pushed = integers(at[L.PUSHED], 1)
     pushed[0] += 1
     head = pushed[0] % rows
@@ -93,11 +106,7 @@ def delay(at, source, target):
         history[newest * size + j] = x[j]
     for i in range(n):
         first = i * steps * size
-        now = delays[i]
-        if jitter[i] > 0:
-            counters[i] += 1
-            now = min(now + np.int64(uniform01(keys[i], counters[i]) * np.float32(jitter[i] + 1)), at[L.MOST])
-        late[newest + i] = now
+        late[newest + i] = now[i]
         row, before, end = newest + i, 0, steps  # each action is in force from its arrival to that of newer ones
         while end > 0:
             begin = min(max(late[row] - before, 0), end)
@@ -106,6 +115,50 @@ def delay(at, source, target):
             end = begin
             row = row - n if row >= n else row + (rows - 1) * n
             before += steps
+
+
+@kernel
+def delay_controls(pushed, late, history, now, controls, out):
+    """Take the controls of a control step; give those in force in each of its physics steps: of those that have arrived, the
+    ones that were meant for the latest physics step. After its last ones, an action's are held.
+
+    Args:
+        pushed: [1] int64 number of pushes, from which the rings go on.
+        late: [R, N] int64, a ring: physics steps from an action to its effect.
+        history: [R, N, K, U] float64, a ring.
+        now: [N] int64, physics steps that this step's take.
+        controls: [N, K, U] float64. out: likewise, written.
+    """
+    rows, n, steps, size = history.shape
+    pushed[0] += 1
+    head = pushed[0] % rows
+    for i in range(n):
+        late[head, i] = now[i]
+        for k in range(steps):
+            for j in range(size):
+                history[head, i, k, j] = controls[i, k, j]
+        row, before, end = head, 0, steps
+        while end > 0:
+            arrives = late[row, i] - before
+            begin = min(max(arrives, 0), end)
+            for k in range(begin, end):
+                at = min(k - arrives, steps - 1)
+                for j in range(size):
+                    out[i, k, j] = history[row, i, at, j]
+            end = begin
+            row = row - 1 if row > 0 else rows - 1
+            before += steps
+
+
+@kernel
+def hold_controls(late, history, ids, held):
+    """The worlds `ids` [n] have been given nothing but `held` [N, U]; see `delay_controls`."""
+    for i in ids:
+        for r in range(len(late)):
+            late[r, i] = 0
+            for k in range(history.shape[2]):
+                for j in range(history.shape[3]):
+                    history[r, i, k, j] = held[i, j]
 
 
 @kernel

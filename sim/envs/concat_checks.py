@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import ActionSpec, Term
+from rookery.sim.terms import Expression
 
 if TYPE_CHECKING:
     from rookery.sim.envs.vec_env import VecEnv
@@ -73,7 +74,7 @@ def _interface(env: VecEnv) -> dict[str, Any]:
 
 def _meaning(term: Term) -> tuple[Any, ...]:
     """What a network's input depends on; noise, bias and delay may differ."""
-    return term.name, term.size, term.unit, term.frame, term.scale, term.clip
+    return term.name, term.formula, term.expression, term.size, term.unit, term.frame, term.scale, term.clip
 
 
 def _command(action: ActionSpec) -> tuple[Any, ...]:
@@ -81,4 +82,8 @@ def _command(action: ActionSpec) -> tuple[Any, ...]:
 
 
 def _shown(value: Any) -> str:
-    return "missing" if value is None else str(value)
+    """For messages. Of a term, the expression stands there in words already."""
+    if isinstance(value, (tuple, list)):
+        shown = ", ".join(_shown(v) for v in value if not isinstance(v, Expression))
+        return f"({shown})" if isinstance(value, tuple) else f"[{shown}]"
+    return "missing" if value is None else repr(value)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,7 +26,7 @@ from rookery.sim.actions import check_actions
 from rookery.sim.buffers import under
 from rookery.sim.deployment import LINK, Deployment
 from rookery.sim.engines import check_seed
-from rookery.sim.env import Act, Env, StepResult, TermRecorder
+from rookery.sim.env import Act, AtEnds, Env, StepResult, TermRecorder
 from rookery.sim.envs.concat_checks import check_alike, check_names
 from rookery.sim.envs.concat_episodes import ConcatEpisodes
 from rookery.sim.envs.concat_terms import ConcatTerms
@@ -146,6 +147,7 @@ class ConcatEnv(Env):
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """As `Env.reset`; each part's random streams start from `part_seed(seed, name)`."""
         seed = None if seed is None else check_seed(seed)
+        self.seeded |= seed is not None
         with one_kernel_thread():
             obs = [e.reset(None if seed is None else part_seed(seed, n))[0] for n, e in self.parts.items()]
         self._terms.hand_on()
@@ -300,6 +302,10 @@ class ConcatEnv(Env):
         """As `Env.record_terms`; terms that a part lacks are 0 in its rows."""
         self._terms.listen(record, {TASK: self._one_hot} if self._shown else {})
 
+    def before_restart(self, call: AtEnds | None) -> None:
+        for e, at in zip(self.parts.values(), self._slices, strict=True):
+            e.before_restart(None if call is None else partial(_called, call, at.start))
+
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         env, at = self.locate(i)
         return env.visual_model(at)
@@ -338,3 +344,8 @@ class ConcatEnv(Env):
     def close(self) -> None:
         for e in self.parts.values():
             e.close()
+
+
+def _called(call: AtEnds, first: int, ids: Tensor) -> None:
+    """Call with the worlds of a part, whose first one is `first`, as the whole counts them."""
+    call(ids + first)

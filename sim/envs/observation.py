@@ -9,6 +9,12 @@ delay included), it sees
 Terms that never leave the policy's computer (`Term.local`) are neither delayed nor lost. Other delayed components come from a
 line of the latest frames, of which the oldest ones needed are MAX_DELAY and the term's own
 delay old. Delay line and history are rings: a push overwrites the oldest row, a new episode all of them.
+
+Delays of observations are whole physics steps. A control step begins where a measurement is taken, so of a delay of 7 physics
+steps, with control steps of K = 5, an observation is 1 control step old and 2 physics steps are left (`rest`), by which the
+action that answers it takes longer: see ActionDelay. What was measured acts after observation delay + action delay in either
+case, and no state between control steps need be kept. (The clocks and commands of the policy's computer are those of the moment
+when the control step began.)
 """
 
 from __future__ import annotations
@@ -109,13 +115,15 @@ class ObservationPipeline(_Pipeline):
         num_envs: N.
         control_dt: s.
         rng: the worlds' random streams; a world without noise and bias draws nothing.
+        physics_steps: K.
 
     Attributes:
         noise: [N] factor on every term's declared noise; 0 is a perfect sensor.
         bias: [N] factor on every term's declared bias.
-        extra: [N] int64 control steps by which observations are delayed, beside the terms' own delays.
+        extra: [N] int64 physics steps by which observations are delayed, beside the terms' own delays.
+        rest: [N] int64 physics steps of this step's delay that are less than a control step: its action takes them longer.
         drift: [N] factor on every term's declared drift.
-        jitter: [N] int64 control steps, the most by which a step's observation is delayed besides.
+        jitter: [N] int64 physics steps, the most by which a step's observation is delayed besides.
         dropout: [N] share of the steps in which no observation arrives, so that the last one stays.
     """
 
@@ -124,15 +132,18 @@ class ObservationPipeline(_Pipeline):
     offset: Tensor
     past: Tensor
     extra: Tensor
+    rest: Tensor
     drift: Tensor
     jitter: Tensor
     dropout: Tensor
 
-    def __init__(self, group: Group, num_envs: int, control_dt: float, rng: Streams) -> None:
+    def __init__(self, group: Group, num_envs: int, control_dt: float, rng: Streams, physics_steps: int = 1) -> None:
         super().__init__(group.observation, group.history, num_envs, group.count)
         self._names = frozenset(t.name for t in group.observation)
         self.rng = rng
-        self.control_dt = control_dt
+        self._dt = control_dt / physics_steps
+        self._at[Layout.PHYSICS_STEPS] = physics_steps
+        self._point(Layout.REST, self.buffer("rest", num_envs, dtype=torch.int64))
         self._shape = (num_envs, group.count, group.observation_size)
         own = np.rint(self._column([t.delay for t in self.terms]) / np.float32(control_dt)).astype(np.int64)
         rows = math.ceil(MAX_DELAY / control_dt) + int(own.max(initial=0)) + 1
@@ -161,7 +172,7 @@ class ObservationPipeline(_Pipeline):
         self._point(Layout.AGE, self.buffer("age", num_envs, dtype=torch.int64))
         self._point(Layout.DROPOUT, self.buffer("dropout", num_envs))
         self._point(Layout.HELD, self.buffer("held", num_envs, *frame))
-        self._most_late = math.ceil(MAX_DELAY / control_dt)
+        self._most_late = math.ceil(MAX_DELAY / self._dt - 1e-6)
         self._configured = tuple(
             b.numpy() for b in (self.noise, self.bias, self.drift, self.dropout, self.extra, self.jitter)
         )
@@ -191,11 +202,9 @@ class ObservationPipeline(_Pipeline):
 
     def configure(self, ids: NDArray[np.int64], values: Batch) -> None:
         """Set what `values` has of "observation_noise", "observation_bias" and "observation_drift", factors,
-        "observation_dropout", 0 to 1, "observation_delay" and "observation_jitter", s rounded to control steps, for the worlds
+        "observation_dropout", 0 to 1, "observation_delay" and "observation_jitter", s rounded to physics steps, for the worlds
         `ids` that begin an episode."""
-        observing(
-            values.table, values.places.rows(PARAMETERS), ids, self.control_dt, self._most_late, *self._configured
-        )
+        observing(values.table, values.places.rows(PARAMETERS), ids, self._dt, self._most_late, *self._configured)
 
     def push(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, O] as the agents get it after a control step. A new tensor."""

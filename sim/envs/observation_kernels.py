@@ -34,7 +34,7 @@ class Layout(IntEnum):
     NOISE = 7  # [N] factors on noise
     BIAS = 8  # [N] factors on bias
     OFFSET = 9  # [N, A F] bias of the episode, 0 where its factor is
-    EXTRA = 10  # [N] int64 delay beside the terms' own, control steps
+    EXTRA = 10  # [N] int64 delay beside the terms' own, physics steps
     PAST = 11  # [ROWS, N, A F] the delay line, a ring
     FRAMES = 12  # [N, H, A F] the history, a ring
     PUSHED = 13  # [1] int64 number of pushes, from which the rings go on
@@ -53,14 +53,16 @@ class Layout(IntEnum):
     # addresses of state, of pipelines with noise alone
     DRIFTING = 25  # [N] factors on drift; 0 for a pipeline that has none of what follows
     WALK = 26  # [N, A F] of the episode
-    JITTER = 27  # [N] int64 control steps, the most that is added to the delay
-    AGE = 28  # [N] int64 of the newest frame that has arrived, control steps
+    JITTER = 27  # [N] int64 physics steps, the most that is added to the delay
+    AGE = 28  # [N] int64 of the newest frame that has arrived, physics steps
     DROPOUT = 29  # [N] how likely it is that nothing arrives
     HELD = 30  # [N, A F] what arrived last
     # constants of these
     DRIFTS = 31  # whether a term drifts
     WALKS_WITH = 32  # [A F] int64 the component whose walk is added to this one
     ARRIVES = 33  # [A F] int64 0 for components that never leave the policy's computer: they are neither late nor lost
+    PHYSICS_STEPS = 34  # K
+    REST = 35  # [N] int64 physics steps of this step's age that are less than a control step
 
 
 L = Layout
@@ -219,8 +221,10 @@ def _add_drift(at, ids, begins, x):
 
 @compiled
 def _late_now(at, ids, begins, late):
-    """Delays [n] of this step, control steps: those of the worlds and a random part, at most one more than the step before,
-    since what has arrived once is not forgotten."""
+    """Delays [n] of this step, whole control steps, and what is left of them to `Layout.REST`: those of the worlds and a random
+    part, at most a control step more than the step before, since what has arrived once is not forgotten."""
+    steps = at[L.PHYSICS_STEPS]
+    rest = integers(at[L.REST], at[L.WORLDS])
     extra = integers(at[L.EXTRA], at[L.WORLDS])
     jitter = integers(at[L.JITTER], at[L.WORLDS])
     age = integers(at[L.AGE], at[L.WORLDS])
@@ -228,13 +232,15 @@ def _late_now(at, ids, begins, late):
     counters = integers(at[L.COUNTERS], at[L.WORLDS])
     for r in range(len(ids)):
         i = ids[r]
-        late[r] = extra[i]
+        now = extra[i]
         if jitter[i] > 0:
             counters[i] += 1
-            late[r] += np.int64(uniform01(keys[i], counters[i]) * np.float32(jitter[i] + 1))
+            now += np.int64(uniform01(keys[i], counters[i]) * np.float32(jitter[i] + 1))
             if not begins:
-                late[r] = min(late[r], age[i] + 1)
-            age[i] = late[r]
+                now = min(now, age[i] + steps)
+            age[i] = now
+        late[r] = now // steps
+        rest[i] = now - late[r] * steps
 
 
 @inlined

@@ -34,15 +34,15 @@ def _steps(seconds, dt):
 
 
 @kernel
-def observing(table, rows, ids, control_dt, most, noise, bias, drift, dropout, delay, jitter):
+def observing(table, rows, ids, dt, most, noise, bias, drift, dropout, delay, jitter):
     """How agents of the worlds `ids` [n] observe, from rows of a table [W, n]; row -1 leaves what is there.
 
     Args:
         rows: [6] of the parameters, in the order of the arrays.
-        control_dt: s.
-        most: control steps, the most that delay and jitter are together.
+        dt: s, physics step.
+        most: physics steps, the most that delay and jitter are together.
         noise, bias, drift, dropout: [N] float32, written.
-        delay, jitter: [N] int64 control steps, written.
+        delay, jitter: [N] int64 physics steps, written.
     """
     for r in range(len(ids)):
         i = ids[r]
@@ -55,14 +55,14 @@ def observing(table, rows, ids, control_dt, most, noise, bias, drift, dropout, d
         if rows[3] >= 0:
             dropout[i] = table[rows[3], r]
         if rows[4] >= 0:
-            delay[i] = _steps(table[rows[4], r], control_dt)
+            delay[i] = min(_steps(table[rows[4], r], dt), most)
         if rows[5] >= 0:
-            jitter[i] = _steps(table[rows[5], r], control_dt)
+            jitter[i] = _steps(table[rows[5], r], dt)
         jitter[i] = min(jitter[i], most - delay[i])
 
 
 @kernel
-def acting(table, rows, ids, dt, control_dt, delay, jitter, loss, hold):
+def acting(table, rows, ids, dt, control_dt, delay, jitter, loss, hold, age, age_jitter, steps):
     """How actions reach the robots of the worlds `ids` [n], as in `observing`.
 
     Args:
@@ -71,6 +71,9 @@ def acting(table, rows, ids, dt, control_dt, delay, jitter, loss, hold):
         delay, jitter: [N] int64 physics steps, written.
         loss: [N] float32, written.
         hold: [N] int64 control steps, written.
+        age, age_jitter: [N] int64 physics steps, how old the observations are that are acted upon, and what they are older
+            besides at most; [0] for none.
+        steps: K, physics steps in a control step.
 
     Returns:
         whether any world has delays, and whether any loses actions.
@@ -89,5 +92,7 @@ def acting(table, rows, ids, dt, control_dt, delay, jitter, loss, hold):
     lossy = 0
     for i in range(len(delay)):
         late += delay[i] + jitter[i] > 0
+        if len(age) > 0:
+            late += age[i] % steps + age_jitter[i] > 0
         lossy += loss[i] > np.float32(0.0)
     return late > 0, lossy > 0

@@ -27,7 +27,7 @@ _PARAMETERS = {
     "observation_noise": ("factor on the declared noise of every term", "1", 100.0, (1.0, 1.0)),
     "observation_bias": ("factor on the declared bias of every term", "1", 100.0, (1.0, 1.0)),
     "observation_drift": ("factor on the declared drift of every term", "1", 100.0, (0.0, 1.0)),
-    "observation_delay": ("age of observations", "s", MAX_DELAY, (0.0, 0.02)),
+    "observation_delay": ("age of observations, whole physics steps", "s", MAX_DELAY, (0.0, 0.02)),
     "observation_jitter": ("most that a step's observation is older besides", "s", MAX_DELAY, (0.0, 0.01)),
     "observation_dropout": (
         "share of the steps in which no observation arrives: the last one stays",
@@ -35,7 +35,7 @@ _PARAMETERS = {
         0.9,
         (0.0, 0.05),
     ),
-    "action_delay": ("time from action to effect", "s", MAX_DELAY, (0.0, 0.02)),
+    "action_delay": ("time from action to effect, whole physics steps", "s", MAX_DELAY, (0.0, 0.02)),
     "action_jitter": ("most by which a step's action takes longer besides", "s", MAX_DELAY, (0.0, 0.01)),
     "action_dropout": (
         "share of the steps in which commands begin to get lost: the last one stays",
@@ -46,6 +46,8 @@ _PARAMETERS = {
     "action_hold": ("for how long commands get lost then", "s", MAX_DELAY, (0.0, 0.04)),
 }
 """By name: what it is, unit, greatest value, and what it typically differs by. All are 0 if nothing is drawn."""
+_LATE = ("observation_delay", "observation_jitter", "action_delay", "action_jitter")
+"""Those that are whole physics steps."""
 _NEEDS = {"action_hold": (("action_dropout",),)}
 """By name: `Parameter.needs`."""
 
@@ -86,19 +88,27 @@ def env_parameters(
         numbers: [N] of the worlds, on which the direction of a world's tilt depends.
     """
     own = _Common(world, pipelines, delays, numbers)
+    steps = dict.fromkeys(_LATE, world.dt)
     return {
-        name: Parameter(what, unit, 0.0, 0.0, most, BatchWrite(own, name), (), typical, _NEEDS.get(name, ()))
+        name: Parameter(
+            what, unit, 0.0, 0.0, most, BatchWrite(own, name), (), typical, _NEEDS.get(name, ()), steps.get(name, 0.0)
+        )
         for name, (what, unit, most, typical) in _PARAMETERS.items()
     }
 
 
 def drawn_now(randomization: Randomization) -> dict[str, Any]:
-    """Of `Deployment`: what is drawn now, by the present share of a curriculum."""
+    """Of `Deployment`: what is in force of what is drawn now, by the present share of a curriculum."""
     curriculum = randomization.curriculum
     share = curriculum.share.item()
     ranges = {name: r for name, r in randomization.ranges.items() if name in LINK}
+    drawn = {}
+    for name, r in ranges.items():
+        p = randomization.parameters[name]
+        low, high = _narrowed(r, p.nominal, share)
+        drawn[name] = p.in_force(low), p.in_force(high)
     return {
-        "randomized": {name: _narrowed(r, randomization.parameters[name].nominal, share) for name, r in ranges.items()},
+        "randomized": drawn,
         "randomization_share": share if curriculum.on else None,
     }
 

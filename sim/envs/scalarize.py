@@ -11,7 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from rookery.sim.env import Env, EnvWrapper, StepResult
+from rookery.sim.env import Env, StepResult
+from rookery.sim.env_wrapper import EnvWrapper
 from rookery.sim.errors import RookeryError, unknown
 
 

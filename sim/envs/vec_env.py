@@ -35,7 +35,7 @@ from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.sensors.sensor import Sensors
 from rookery.sim.task import Task
 from rookery.sim.threads import one_thread_each
-from rookery.sim.values import to_values
+from rookery.sim.values import plain
 from rookery.sim.world import World
 
 if TYPE_CHECKING:
@@ -129,9 +129,11 @@ class VecEnv(Buffers, Env):
         self._delays: dict[str, ActionDelay] = {}
         for g, s in self.groups.items():
             neutral = torch.tensor(s.action.rest, dtype=torch.float32)
-            self._pipelines[g] = ObservationPipeline(s, n, self.control_dt, self._noise_rng)
+            self._pipelines[g] = observed = ObservationPipeline(s, n, self.control_dt, self._noise_rng, self._k)
             self._sets[g] = {name: CleanPipeline(o, n, s.count) for name, o in s.sets().items()}
-            self._delays[g] = ActionDelay(n, s.count, s.action.size, self._k, self.world.dt, neutral, self._noise_rng)
+            self._delays[g] = ActionDelay(
+                n, s.count, s.action.size, self._k, self.world.dt, neutral, self._noise_rng, observed, self.task.delays_controls
+            )  # fmt: skip
             self.child(f"observation.{g}", self._pipelines[g])
             for name, clean in self._sets[g].items():
                 self.child(f"observation.{g}.{name}", clean)
@@ -160,6 +162,7 @@ class VecEnv(Buffers, Env):
         self._check_open()
         if seed is not None:
             self._seed(check_seed(seed))
+            self.seeded = True
         self._begin(self._all)
         self._terms = self.observe_terms()
         if self._record is not None:
@@ -235,7 +238,9 @@ class VecEnv(Buffers, Env):
                 raise not_finite(g, wrong)
             keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = given
-        self.task.apply({g: delay.push(given[g]) for g, delay in self._delays.items()})
+        in_force = {g: delay.push(given[g]) for g, delay in self._delays.items()}
+        self.task.late = {g: delay.now for g, delay in self._delays.items() if delay.on and delay.controls}
+        self.task.apply(in_force)
 
     def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
         """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""
@@ -259,6 +264,8 @@ class VecEnv(Buffers, Env):
         episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self.randomization.curriculum.learn(info["episode"]["metrics"])
+        if self._at_ends is not None:
+            self._at_ends(ids)
         self._begin(ids)
         self._terms = self.observe_terms()
         fresh = {g: o.clone() for g, o in obs.items()}
@@ -343,7 +350,7 @@ class VecEnv(Buffers, Env):
 
     def deployment(self) -> Deployment:
         return Deployment(
-            config=to_values(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
+            config=plain(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
             safety=self.task.safety_limits, metrics=dict(self.task.metric_definitions), **drawn_now(self.randomization),
         )  # fmt: skip
 

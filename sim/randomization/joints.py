@@ -33,11 +33,15 @@ def joint_parameters(
         out["armature"] = Parameter(
             f"rotor inertia of {what}", "1", 1.0, 0.1, 5.0, scaled(p, joints, "armature"), names, (0.8, 1.2)
         )
-    if p.supports("frictionloss"):
-        out["joint_friction"] = Parameter(
-            f"dry friction of {what}, added", "N m", 0.0, 0.0, 5.0, shifted(p, joints, "frictionloss"), names
-        )
-    return out
+    return out | {"joint_friction": dry_friction(world, joints, what)} if p.supports("frictionloss") else out
+
+
+def dry_friction(
+    world: World, joints: Sequence[str], what: str, typical: tuple[float, float] | None = None
+) -> Parameter:
+    """Dry friction of joints besides what the scene gives them, at most 5 N m; other arguments as in `joint_parameters`."""
+    write = shifted(world.params, joints, "frictionloss")
+    return Parameter(f"dry friction of {what}, added", "N m", 0.0, 0.0, 5.0, write, _short(joints), typical)
 
 
 def servo_parameters(world: World, actuators: Sequence[str], what: str) -> dict[str, Parameter]:

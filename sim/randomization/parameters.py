@@ -58,6 +58,7 @@ class Parameter:
         typical: least and greatest value that ``--randomize all`` draws where the task's default leaves the parameter alone;
             None leaves it out.
         needs: names of others without which it does nothing, such as the rate of pushes for their speed: one of each tuple.
+        step: what the values in force are whole multiples of, such as the physics step; 0 where any value is.
     """
 
     summary: str
@@ -69,6 +70,11 @@ class Parameter:
     components: tuple[str, ...] = ()
     typical: tuple[float, float] | None = None
     needs: tuple[tuple[str, ...], ...] = ()
+    step: float = 0.0
+
+    def in_force(self, value: float) -> float:
+        """The multiple of `step` that is in force for a value."""
+        return round(round(value / self.step) * self.step, 9) if self.step else value
 
 
 def _each(v: Tensor, like: Tensor) -> Tensor:

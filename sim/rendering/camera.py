@@ -30,6 +30,10 @@ CHASE: Mapping[str, tuple[float, float, float]] = {
 }
 """Where cameras that chase are, seen from what they chase: in the world's axes, or for "chase-left" in those of its heading
 when the episode began."""
+BORDER = 0.08
+"""Share of the picture's half width and height that is left free at its edges."""
+RATIO = 3.0
+"""Depth of the farthest over that of the nearest thing: nearer, one robot of several would hide the others."""
 _UP = np.array([0.0, 0.0, 1.0])
 
 
@@ -75,7 +79,7 @@ class _FixedCamera:
         if self.place is None:
             seen = [*(data.xpos[i].copy() for i in self.free), *points] or [self.model.stat.center.copy()]
             back = _unit((-0.75, -0.62, 0.36))
-            target, distance = fit(seen, 2.0 * self.size, back, fovy, self.aspect)
+            target, distance = Lens(back, fovy, self.aspect).fit(seen, 2.0 * self.size)
             self.place = (target + distance * back, target)
         return View(self.place[0], self.place[1], _UP, fovy)
 
@@ -106,7 +110,9 @@ class _FollowingCamera:
 
     def view(self, data: mujoco.MjData, points: Sequence[Vector]) -> View:
         fovy = float(self.model.vis.global_.fovy)
-        target, distance = fit(self.seen(data, points), self.margin * self.size, self.back, fovy, self.aspect)
+        lens = Lens(self.back, fovy, self.aspect)
+        seen = self.seen(data, points)
+        target, distance = lens.fit(seen, self.margin * self.size)
         distance = max(distance, self.nearest * self.size)
         if self.target is None:
             self.target = target
@@ -114,15 +120,16 @@ class _FollowingCamera:
         else:
             share = 1.0 - float(np.exp(-max(data.time - self.time, 0.0) / self.lag))
             self.target = self.target + share * (target - self.target)
-            self.distance = max(self.distance + share * (distance - self.distance), 0.8 * distance)
             self._keep_up(data)
+            self.distance += share * (distance - self.distance)
+            self.distance = max(self.distance, lens.distance(seen, self.margin * self.size, self.target))
         self.time = data.time
         eye = self.target + self.distance * self.back
         eye[2] = max(eye[2], 0.5 * self.size)
         return View(eye, self.target, _UP, fovy)
 
     def _keep_up(self, data: mujoco.MjData) -> None:
-        """The bodies, or the middle of several, must not leave the picture, however fast they are."""
+        """The bodies, or the middle of several, stay near the picture's middle, however fast they are."""
         assert self.target is not None
         behind = data.xpos[self.bodies].mean(0) - self.target
         room = 0.25 * self.distance
@@ -162,18 +169,56 @@ class _ChaseCamera(_FollowingCamera):
         return out + [data.xpos[b].copy() for b in self.things if np.linalg.norm(data.xpos[b] - pos) < 4.0 * self.size]
 
 
-def fit(points: Sequence[Vector], margin: float, back: Vector, fovy: float, aspect: float) -> tuple[Vector, float]:
-    """The target [3] m, and how far (m) from it along the unit vector `back`, of a camera with all of `points` [3] m in its
-    picture, `margin` m away from the edges; `fovy` in degrees, `aspect` is width over height."""
-    right = _unit(np.cross(_UP, back))
-    axes = np.stack([right, np.cross(back, right), back])
-    seen = np.asarray(points) @ axes.T
-    low = seen.min(0)
-    high = seen.max(0)
-    half = 0.5 * (high - low) + margin
-    slope = float(np.tan(np.radians(fovy) / 2))
-    target: Vector = 0.5 * (low + high) @ axes
-    return target, float(max(half[1] / slope, half[0] / (slope * aspect)) + half[2] - margin)
+@dataclass(frozen=True)
+class Lens:
+    """A camera's picture, seen from a direction that does not change.
+
+    A point at (x, y) across the picture and z along `back` is in it if |x| and |y| are at most `slopes` times its depth e - z
+    in front of the eye, which is at (0, 0, e).
+
+    Args:
+        back: unit vector from the target to the eye.
+        fovy: degrees.
+        aspect: of the picture, width over height.
+    """
+
+    back: Vector
+    fovy: float
+    aspect: float
+
+    @property
+    def slopes(self) -> Vector:
+        """[2] half of the picture's width and height at a depth of 1, without its `BORDER`."""
+        return (1.0 - BORDER) * float(np.tan(np.radians(self.fovy) / 2)) * np.array([self.aspect, 1.0])
+
+    @property
+    def axes(self) -> Vector:
+        """[3, 3] unit vectors to the right, up and back, in the world."""
+        right = _unit(np.cross(_UP, self.back))
+        return np.stack([right, np.cross(self.back, right), self.back])
+
+    def fit(self, points: Sequence[Vector], margin: float) -> tuple[Vector, float]:
+        """The nearest place from which all of `points` [3] m are in the picture with `margin` m around each.
+
+        Returns:
+            The target [3] m, in the middle of the points along `back`, and the eye's distance from it, m.
+        """
+        seen = np.asarray(points) @ self.axes.T
+        depth = seen[:, 2]
+        above = (depth[:, None] + (seen[:, :2] + margin) / self.slopes).max(0)
+        below = (depth[:, None] - (seen[:, :2] - margin) / self.slopes).max(0)
+        middle = 0.5 * float(depth.min() + depth.max())
+        target: Vector = np.append(0.5 * self.slopes * (above - below), middle) @ self.axes
+        return target, self.distance(points, margin, target)
+
+    def distance(self, points: Sequence[Vector], margin: float, target: Vector) -> float:
+        """The eye's least distance (m) from `target` [3] m with all of `points` [3] m in the picture, none of them more than
+        `RATIO` times as near as another."""
+        seen = (np.asarray(points) - target) @ self.axes.T
+        depth = seen[:, 2]
+        needed = depth[:, None] + (np.abs(seen[:, :2]) + margin) / self.slopes
+        flat = depth.max() + np.ptp(depth) / (RATIO - 1.0)
+        return float(max(needed.max(), flat))
 
 
 def cameraman(model: mujoco.MjModel, camera: Camera, body: int, size: float, aspect: float) -> Cameraman:

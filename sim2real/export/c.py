@@ -105,8 +105,8 @@ def _header(contract: Contract, group: str, prefix: str, below: tuple[StateC, Lo
  * C99; needs <math.h> only. Reentrant: no static data is written.
  * Stack of {prefix}_step: about {functions.stack + below[0].stack} bytes.
  *
- * Call it every {contract.control_dt:g} s. Delays in training: observation {_delay(contract.latency.observation)},
- * action {_delay(contract.latency.action)}.
+ * Call it every {contract.control_dt:g} s. Delays in training, in steps of {contract.physics_dt:g} s: observation
+ * {_delay(contract.latency.observation)}; action {_delay(contract.latency.action)}.
  * World: {world}. Body: {body}. Quaternions: {quaternion}.
  * A NaN in the observation gives NaN actions: {prefix}_step tests for it.
  *

@@ -178,6 +178,10 @@ class NativePolicy:
             self._calls["remember"](frames.ctypes.data + i * frames.strides[0], obs.ctypes.data)
         return obs
 
+    def push(self, frame: Array, obs: Array) -> None:
+        """Add a frame [F] to the observation [O], in place."""
+        self._calls["remember"](frame.ctypes.data, obs.ctypes.data)
+
     def observe(self, raw: Array) -> Array:
         """Scaled observations, or frames of them, [n, F] for raw measurements [n, F]."""
         return self._rows("observe", raw, self.frame)

@@ -18,8 +18,8 @@ KNOWN = frozenset(
         # quadrupeds
         "payload", "link_mass", "com_x", "com_y", "friction", "friction_patches", "motor_strength", "kp", "kd", "armature",
         "joint_damping", "restitution", "hand_payload", "trunk_mass", "trunk_inertia", "com_z", "encoder_offset",
-        "motor_speed", "joint_friction", "arm_joint_damping", "arm_armature", "arm_joint_friction", "arm_kp", "arm_kd",
-        "arm_motor_strength",
+        "motor_speed", "joint_friction", "knee_friction", "arm_joint_damping", "arm_armature", "arm_joint_friction", "arm_kp",
+        "arm_kd", "arm_motor_strength",
         # manipulation
         "pad_friction", "object_mass", "object_friction", "tool_stiffness",
         # cameras

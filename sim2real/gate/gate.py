@@ -97,10 +97,10 @@ class Gate:
             self.dt, self.physics_steps = env.world.dt, env.task.physics_steps
             every = env.randomization.parameters
             nothing = undeclared(env.groups)
-            self._control_dt = env.control_dt
             self._meanings = {ACTION_CHANGE: MEANING, **env.deployment().metrics}
         finally:
             env.close()
+        self._steps = {k: p.step for k, p in every.items() if p.step}
         self._nominal = {k: float(p.nominal) for k, p in every.items() if not k.startswith(LOOKS)}
         self.profile: Profile = load_profile(profile, every)
         nothing |= self._below_resolution()
@@ -111,9 +111,9 @@ class Gate:
         check_episodes(settings.episodes, settings.interval, self.profile.success)
 
     def _below_resolution(self) -> set[str]:
-        """Delays of observations come in whole control steps, and one of less than half a step is none."""
-        wanted = self.profile.factors.get("observation_delay")
-        return {"observation_delay"} if wanted and round(wanted.high / self._control_dt) == 0 else set()
+        """Delays come in whole physics steps, and one of less than half a step is none."""
+        wanted = self.profile.factors
+        return {k for k, step in self._steps.items() if k in wanted and round(wanted[k].high / step) == 0}
 
     def _check_profile(self) -> None:
         """Refuse a profile by which nothing would be tested, or less than it asks for."""
@@ -136,7 +136,7 @@ class Gate:
         start = time.perf_counter()
         s = self._settings
         wanted = {k: r for k, r in self.profile.factors.items() if k in self.parameters}
-        steps = {"observation_delay": self._control_dt, "action_delay": self.dt}
+        steps = self._steps
         sides = sides_of(self.parameters, wanted, s.beyond, steps)
         first = 1 + sum(len(side.next(self.profile.success)) for side in sides)
         trials = self._trials(self._points(first), fixed=self._nominal)

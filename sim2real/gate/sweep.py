@@ -45,7 +45,7 @@ class Side:
         limit: the farthest value that is tried.
         required: the value that a profile requires; None for none on this side.
         outcomes: by value tried.
-        step: what values are whole multiples of, as the physics applies them: a delay in control steps; 0 for any value.
+        step: what values are whole multiples of, as the physics applies them: a delay in physics steps; 0 for any value.
     """
 
     factor: str

@@ -17,7 +17,7 @@ from rookery.assets.terrain import Terrain
 from rookery.robots.arms.models import find_arm
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.robots.quadrupeds.model import LEGS
-from rookery.robots.quadrupeds.quadruped import Quadruped, add_quadruped
+from rookery.robots.quadrupeds.quadruped import SELF, UNDESIRED, Quadruped, add_quadruped
 from rookery.robots.quadrupeds.scale import scale_of
 from rookery.robots.quadrupeds.table import find_quadruped
 from rookery.sim.errors import RookeryError
@@ -40,8 +40,10 @@ from rookery.sim.specs import ActionSpec, Command, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.sim.terms import Above, Clock, Constant, Largest, Quantity, Scaled, Sines, Where
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
+from rookery.tasks.locomanip.posture import Posture, posture_definitions
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum
 from rookery.tasks.locomanip.terrains import TERRAIN_DT, find_terrain
+from rookery.tasks.strain import STRAIN_METRICS, Strain
 
 IMPRATIO = 10.0
 """MuJoCo's `impratio`: how much stiffer friction is than the normal force. At 1, a standing robot's feet creep apart by
@@ -62,6 +64,13 @@ LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "g
 CONTACT_M = 0.004
 """m, of a Go2: a foot that is nearer to the ground is on it, since its contact gives way by some mm."""
 START_M = 0.03  # m, of a Go2, of the trunk above its height of standing when an episode begins
+
+HARDWARE_METRICS = {
+    **posture_definitions(STAND_HEIGHT), **STRAIN_METRICS,
+    "undesired_contact": "share of the control steps in which anything but the feet touches the floor",
+    "self_collision": "share of the control steps in which parts of the robot touch each other; fingers may",
+}  # fmt: skip
+"""Definitions of `LeggedTask.hardware_metrics`, of a Go2."""
 
 # Ranges that cover UMI-on-Legs (arXiv 2407.10353), Deep Whole-Body Control (2210.10044), VBC (2403.16967), RoboDuet
 # (2403.17367) and UniLab's go2_arm; each term is a switch of its own in a TOML file. Pushes are the task's (`push_s`).
@@ -147,6 +156,8 @@ class LeggedTask(Task):
             instance by a joystick; what is beyond `LIMITS`, which are a Go2's, is clipped at the next step, with one warning.
         phase: [N] of the gait, in [0, 1).
         contact: [N, 4] bool, feet on the ground.
+        undesired, colliding: [N] contact points of anything but the feet with the floor, and of the robot with itself.
+        knees: [N, 4] heights of the knees over the ground, as shares of those of standing.
         height: [N] m, of the trunk above the ground below it, on terrain above the mean of the ground below its hips.
     """
 
@@ -172,7 +183,9 @@ class LeggedTask(Task):
         m = self.model
         loads = {"payload": Range(*m.typical_payload)}
         shifts = {axis: Range(-m.typical_shift, m.typical_shift) for axis in ("com_x", "com_y")}
-        self.default_randomization = {**type(self).default_randomization, **loads, **shifts}  # type: ignore[misc]
+        frictions = dict(zip(("joint_friction", "knee_friction"), m.typical_friction or (), strict=False))
+        dry = {name: Range(*bounds) for name, bounds in frictions.items()}
+        self.default_randomization = {**type(self).default_randomization, **loads, **shifts, **dry}  # type: ignore[misc]
         self.scale = scale_of(m)
         self.fall_height = self.cfg.fall_height_m * self.model.stand_height / STAND_HEIGHT
         for name, limit in LIMITS.items():
@@ -237,7 +250,15 @@ class LeggedTask(Task):
         self.buffer("contact", n, 4, dtype=torch.bool)
         self.buffer("touchdown", n, 4, dtype=torch.bool)
         self.buffer("slip", n)
+        self.undesired = self.world.contact_count(UNDESIRED)
+        self.colliding = self.world.contact_count(SELF)
+        self.strain = Strain(n, self.robot.torque_limits)
+        self.child("strain", self.strain)
+        self.posture = Posture(n, self.model.stand_height)
+        self.child("posture", self.posture)
+        self._standing_knees = self.robot.standing_knees()
         self.height = torch.zeros(n)
+        self.knees = torch.zeros(n, 4)
         self.clearance = torch.zeros(n, 4)
         if self.terrain is not None:
             t, c = self.terrain, self.cfg
@@ -284,6 +305,8 @@ class LeggedTask(Task):
         self.contact[ids] = False
         self.touchdown[ids] = False
         self.slip[ids] = 0.0
+        self.strain.reset(ids)
+        self.posture.reset(ids)
         self.fallen[ids] = False
         self._sample_command(ids)
         self._sample_push(ids)
@@ -349,6 +372,8 @@ class LeggedTask(Task):
         self.contact.copy_(contact)
         # before a push below changes the velocities
         self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
+        self.strain.add(r.force, r.peak, r.vel, self.undesired, self.colliding)
+        self.posture.add(self.height, self.knees)
         moving = self.moving
         self.phase.copy_(torch.where(moving, (self.phase + self.gait_hz * c.control_dt) % 1.0, self.phase))
         self.fallen.copy_((r.up[:, 2] < c.fall_up) | (self.height < self.fall_height))
@@ -367,6 +392,7 @@ class LeggedTask(Task):
         if self.terrain is not None:
             self.height -= self.ground.at(self._below_hips()).mean(1)
         self.clearance.copy_(r.foot_pos[..., 2] - self.ground_below(r.foot_pos[..., :2]) - self.model.foot_radius)
+        torch.div(r.knee_pos[..., 2] - self.ground_below(r.knee_pos[..., :2]), self._standing_knees, out=self.knees)
 
     def _below_hips(self) -> Tensor:
         """[N, 4, 2] m, world: where the trunk's height is measured."""
@@ -510,6 +536,10 @@ class LeggedTask(Task):
         """`touchdown_<leg>`: that foot has come to the ground in this control step."""
         feet = {f"touchdown_{leg}": self.touchdown[:, i].clone() for i, leg in enumerate(LEGS)}
         return {"fall": self.fallen.clone(), **feet}
+
+    def hardware_metrics(self) -> dict[str, Tensor]:
+        """What the episode asked of the robot beside its task, each [N], see HARDWARE_METRICS."""
+        return self.posture.metrics(self.steps) | self.strain.metrics(self.steps)
 
     def remember(self, action: Tensor) -> None:
         """Keep the action [N, J] that was given, for the next observation and the reward of changes."""

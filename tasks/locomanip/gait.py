@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from rookery.tasks.locomanip.posture import kneeling
+
 if TYPE_CHECKING:
     from rookery.tasks.locomanip.base import LeggedTask
 
@@ -71,6 +73,9 @@ def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
         "action_rate": (task.last_action - task.before_action).square().sum(1),
         "hip_pos": bent.square()[:, ::3].sum(1),
         "stand_still": bent.abs().sum(1) * ~task.moving,
+        "undesired_contacts": (task.undesired > 0).float(),
+        "self_collision": (task.colliding > 0).float(),
+        "kneeling": kneeling(task.knees),
         "termination": task.fallen.float(),
     }
     return {k: v[:, None] for k, v in terms.items()}

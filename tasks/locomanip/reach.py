@@ -30,7 +30,7 @@ from rookery.sim.quantities import (
 from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotate
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.terms import Expression, Heading, Quantity
-from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
+from rookery.tasks.locomanip.base import HARDWARE_METRICS, LeggedConfig, LeggedTask
 from rookery.tasks.locomanip.gait import gait_terms
 from rookery.tasks.locomanip.goals import MovingGoals
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
@@ -78,6 +78,9 @@ class ReachConfig(LeggedConfig):
         action_rate=-0.02,
         hip_pos=-0.2,
         stand_still=-0.03,
+        undesired_contacts=-1.0,
+        self_collision=-1.0,
+        kneeling=-2.0,
         arm_dof_vel=-0.005,
         termination=-20.0,
         alive=1.0,
@@ -131,6 +134,7 @@ class LeggedReach(LeggedTask):
             "fell": "1 where the robot fell",
             "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
             "torque_peak": "N m, largest torque of any joint in any physics step",
+            **HARDWARE_METRICS,
         }
     )
 
@@ -374,6 +378,7 @@ class LeggedReach(LeggedTask):
             "fell": self.fallen.float(),
             "action_change": self.change_sum / self.steps.clamp_min(1),
             "torque_peak": self.torque_peak,
+            **self.hardware_metrics(),
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rookery.robots.quadrupeds.go2 import GO2, STAND_HEIGHT
+from rookery.robots.quadrupeds.go2 import GO2
 from rookery.sim.actuation import Actuation
 from rookery.sim.specs import Group, Weights
-from rookery.tasks.locomanip.base import LeggedConfig, LeggedTask
+from rookery.tasks.locomanip.base import HARDWARE_METRICS, LeggedConfig, LeggedTask
 from rookery.tasks.locomanip.gait import gait_terms
 from rookery.tasks.locomanip.mirror import mirror
+from rookery.tasks.locomanip.posture import posture_definitions
 
 SUMS = (
     "squared",
@@ -26,13 +27,11 @@ SUMS = (
     "counted",
     "counted_all",
     "change_sum",
-    "height_squared",
     "torque_peak",
 )
 SMOOTH_S = 0.2  # s, of the low-pass before the velocity's error
 UP_ERROR = 0.2  # m/s, velocity_error of an episode below which a world goes up a row of the terrain
 DOWN_ERROR = 0.35  # m/s, above which it goes down
-HEIGHT_ERROR = "m, rms difference of the trunk's height over the ground from {:g} m, over all time"
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,9 @@ class VelocityConfig(LeggedConfig):
         action_rate=-0.02,
         hip_pos=-0.2,
         stand_still=-0.05,
+        undesired_contacts=-1.0,
+        self_collision=-1.0,
+        kneeling=-1.0,
         termination=-20.0,
         alive=1.0,
     )
@@ -96,9 +98,9 @@ class Velocity(LeggedTask):
             ),
             "turn_error_all": "rad/s, the same of the yaw rate",
             "fell": "1 where the robot fell",
-            "height_error": HEIGHT_ERROR.format(STAND_HEIGHT),
             "action_change": ("mean size of an action component's change between control steps, in units of [-1, 1]"),
             "torque_peak": "N m, largest torque of any joint in any physics step",
+            **HARDWARE_METRICS,
         }
     )
 
@@ -114,13 +116,12 @@ class Velocity(LeggedTask):
     quiet: Tensor
     rate_squared: Tensor
     change_sum: Tensor
-    height_squared: Tensor
     torque_peak: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
-        stands = HEIGHT_ERROR.format(self.model.stand_height)
-        self.metric_definitions = MappingProxyType({**type(self).metric_definitions, "height_error": stands})  # type: ignore[misc]
+        own = posture_definitions(self.model.stand_height)
+        self.metric_definitions = MappingProxyType({**type(self).metric_definitions, **own})  # type: ignore[misc]
 
     def setup(self) -> None:
         super().setup()
@@ -219,7 +220,6 @@ class Velocity(LeggedTask):
         self.squared_all += begun * (now - before)[:, :2].square().sum(1)
         self.rate_squared_all += begun * (now - before)[:, 2].square()
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
-        self.height_squared += (self.height - self.model.stand_height).square()
         self.torque_peak.copy_(torch.maximum(self.torque_peak, r.peak.amax(1)))
 
     def level_velocity(self) -> Tensor:
@@ -252,9 +252,9 @@ class Velocity(LeggedTask):
             "velocity_error_all": _rms(self.squared_all, self.counted_all, velocity[:, :2]),
             "turn_error_all": _rms(self.rate_squared_all, self.counted_all, velocity[:, 2:]),
             "fell": self.fallen.float(),
-            "height_error": (self.height_squared / steps).sqrt(),
             "action_change": self.change_sum / steps,
             "torque_peak": self.torque_peak,
+            **self.hardware_metrics(),
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:

@@ -128,6 +128,7 @@ class ArmTask(Task):
     Config: ClassVar[type] = ArmTaskConfig
     interface: ClassVar[tuple[str, ...]] = ("robot", "action")
     default_randomization = DEFAULT_RANDOMIZATION
+    delays_controls = True
     camera: Any = ((1.2, -0.6, 0.6), (0.4, 0.0, 0.1))
     cfg: Any
     needs_gripper: ClassVar[bool] = True
@@ -326,8 +327,7 @@ class ArmTask(Task):
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         for group, arm in self.arms.items():
-            a = actions[group]
-            arm.apply(a[:, 0] if a.dim() == 3 else a[:, :, 0])
+            arm.apply(actions[group][:, 0], self.late.get(group))
 
     def advance(self) -> None:
         self.refresh()

@@ -105,6 +105,7 @@ class HandGrasp(Task):
     interface: ClassVar[tuple[str, ...]] = ("object",)
     causes = ("lost",)
     default_randomization = HAND_RANDOMIZATION
+    delays_controls = True
     camera: Any = ((0.42, -0.38, 0.30), (0.0, 0.0, 0.13))
     cfg: HandGraspConfig
 
@@ -226,13 +227,12 @@ class HandGrasp(Task):
         self.expert.reset(ids)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        a = actions["hand"]
-        a = a[:, 0] if a.dim() == 3 else a[:, :, 0].mean(1)  # the change over a delayed step is the mean of its rows
-        self.last_action.copy_(a)
+        a = actions["hand"][:, 0]
+        self.last_action.copy_(self.given["hand"][:, 0])
         hand = self.hand
         now = hand.joints.pos
         wanted = (hand.target + self.step_sizes * a.clamp(-1.0, 1.0)).clamp(now - self._leashes, now + self._leashes)
-        hand.command(wanted.clamp(hand.lower, hand.upper))
+        hand.command(wanted.clamp(hand.lower, hand.upper), self.late.get("hand"))
 
     def advance(self) -> None:
         state = self.thing.state[:, 0]

@@ -101,6 +101,7 @@ class HandReorient(Task):
     causes = ("dropped",)
     headline = "successes"
     default_randomization = HAND_RANDOMIZATION
+    delays_controls = True
     camera: Any = ((0.42, -0.30, 0.62), (0.10, 0.06, 0.31))
     cfg: HandReorientConfig
 
@@ -195,12 +196,12 @@ class HandReorient(Task):
         self._shown.set_state(ids, at_rest(torch.tensor(SHOWN).expand(len(ids), 3), self.goal[ids]))
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        a = actions["hand"]
-        a = a[:, 0] if a.dim() == 3 else a[:, :, 0].mean(1)  # the change over a delayed step is the mean of its rows
-        self.change.copy_(a - self.last_action)
-        self.last_action.copy_(a)
+        given = self.given["hand"][:, 0]
+        self.change.copy_(given - self.last_action)
+        self.last_action.copy_(given)
         hand = self.hand
-        hand.command((hand.target + self.cfg.action_scale * a.clamp(-1.0, 1.0)).clamp(hand.lower, hand.upper))
+        wanted = hand.target + self.cfg.action_scale * actions["hand"][:, 0].clamp(-1.0, 1.0)
+        hand.command(wanted.clamp(hand.lower, hand.upper), self.late.get("hand"))
 
     def advance(self) -> None:
         state = self.cube.state[:, 0]

@@ -13,6 +13,7 @@ from rookery.sim.quantities import POSITION, place
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
+from rookery.tasks.volleyball.state import PLACE_BIAS, PLACE_NOISE
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ class VolleyBackAndForth(VolleyTask):
         self._ends = torch.tensor(self.ends)
 
     def groups(self) -> dict[str, Group]:
-        target = Term("to_target", place("target") - POSITION, scale=0.25, estimated="position")
+        way = place("target") - POSITION
+        target = Term("to_target", way, scale=0.25, noise=PLACE_NOISE, bias=PLACE_BIAS, estimated="position")
         return {"drone": Group(1, (*self.state_terms(), target), self.action)}
 
     def measured(self) -> dict[str, dict[str, Tensor]]:

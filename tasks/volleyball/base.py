@@ -43,7 +43,16 @@ from rookery.tasks.volleyball.landing import landing
 from rookery.tasks.volleyball.rally import BALL_FAULTS, BALL_LANDED, DRONE_FAULTS, FAULTS, HIT_FAULTS, RallyLog
 from rookery.tasks.volleyball.referee import Referee
 from rookery.tasks.volleyball.rules import Rules
-from rookery.tasks.volleyball.state import SIDE, STATE, TERMS, THROTTLES, drone_state, own_side
+from rookery.tasks.volleyball.state import (
+    PLACE_BIAS,
+    PLACE_NOISE,
+    SIDE,
+    STATE,
+    TERMS,
+    THROTTLES,
+    drone_state,
+    own_side,
+)
 
 CTBR_RATE = math.radians(
     0.8 * 180.0
@@ -53,6 +62,15 @@ BALL = place("ball's position")
 DOWN, DOWN_IN = "where the ball comes down to the racket's height", "time until the ball is there"
 FALLING = "without drag; here and now where the ball is below it"
 """Quantities that drones observe."""
+
+
+BALL_NOISE = BALL_BIAS = 0.01
+"""m, standard deviation and half-width of a ball's place by cameras: four of them are off by 0.7 to 0.85 cm in a simulation of
+robot table tennis (Gomez-Gonzalez et al. 2019, Reliable real-time ball tracking, Robotics 8(4) 90); a court is larger."""
+BALL_VELOCITY_NOISE = 0.1
+"""m/s: the slope of a straight line through 12 such places in 0.1 s, 0.01 m / 0.1 s sqrt(12 / 12)."""
+LANDING_NOISE = 0.07  # m, what these make of where a ball comes down that flies for 0.7 s, as from 2.5 m up
+LANDING_IN_NOISE = 0.02  # s, likewise of when, at most 2 BALL_VELOCITY_NOISE / g
 
 
 class Ball(NamedTuple):
@@ -325,15 +343,24 @@ class VolleyTask(Task):
         """Anchor and ball as a drone sees them, declared (values from `observe_ball`). Signs are VolleyBots': the drone's
         place minus the other's."""
         terms: tuple[Term, ...] = (
-            Term("from_anchor", own_side(POSITION - place("anchor")), estimated="position"),
-            Term("from_ball", own_side(POSITION - BALL), scale=0.5, estimated="position, ball's position"),
-            Term("ball_velocity", own_side(velocity("ball's velocity")), scale=0.2, estimated="ball's velocity"),
-        )
+            Term(
+                "from_anchor", own_side(POSITION - place("anchor")), noise=PLACE_NOISE, bias=PLACE_BIAS,
+                estimated="position",
+            ),
+            Term(
+                "from_ball", own_side(POSITION - BALL), scale=0.5, noise=math.hypot(PLACE_NOISE, BALL_NOISE), bias=BALL_BIAS,
+                estimated="position, ball's position",
+            ),
+            Term(
+                "ball_velocity", own_side(velocity("ball's velocity")), scale=0.2, noise=BALL_VELOCITY_NOISE,
+                estimated="ball's velocity",
+            ),
+        )  # fmt: skip
         if self.cfg.observe_landing:  # a first layer without weights: a product that a small network learns slowly
             down = own_side(place(DOWN, doc=FALLING) - POSITION)[:2]
             terms += (
-                Term("to_landing", down, clip=3.0, estimated="position, ball's state"),
-                Term("landing_in", own(DOWN_IN, 1, "s", doc=FALLING), estimated="ball's state"),
+                Term("to_landing", down, clip=3.0, noise=LANDING_NOISE, estimated="position, ball's state"),
+                Term("landing_in", own(DOWN_IN, 1, "s", doc=FALLING), noise=LANDING_IN_NOISE, estimated="ball's state"),
             )
         return terms
 

@@ -16,6 +16,7 @@ from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.rally_starts import begin_in_flight
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, SLAB, Rules
+from rookery.tasks.volleyball.state import PLACE_BIAS, PLACE_NOISE
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,11 @@ class Pair(VolleyTask):
     enough_m: ClassVar[float] = 4.3  # m, apex of a pass that gives the other time to get below it, for training
 
     def groups(self) -> dict[str, Group]:
+        way = place("other drone's position") - POSITION
         terms = (
             *self.state_terms(),
             *self.ball_terms(),
-            Term(
-                "to_other", place("other drone's position") - POSITION, scale=0.25, estimated="other drones' position"
-            ),
+            Term("to_other", way, scale=0.25, noise=PLACE_NOISE, bias=PLACE_BIAS, estimated="other drones' position"),
             Term("turn", own(TURN, 2, doc="both 0 when both are through")),
             Term("number", command(NUMBER, 2)),
         )

@@ -39,7 +39,7 @@ from rookery.tasks.volleyball.competition import (
     relations,
 )
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, ON_GROUND, PLANE, TEAMS, Rules
-from rookery.tasks.volleyball.state import MIDDLE, drone_state, own_side
+from rookery.tasks.volleyball.state import MIDDLE, PLACE_BIAS, PLACE_NOISE, drone_state, own_side
 from rookery.tasks.volleyball.symmetry import Place, far_places
 
 TURN, MAY_HIT = "1, 0 when the own side is to play, else 0, 1", "1, 0 while the drone may hit, else 0, 1"
@@ -170,12 +170,20 @@ class Match(VolleyTask):
                 Term("number", command(NUMBER, a)),
                 Term("already_hit", own(MAY_HIT, 2)),
                 Term(
-                    "positions", own_side(place(DRONES, 2 * a) - MIDDLE), scale=0.25, estimated="other drones' position"
+                    "positions", own_side(place(DRONES, 2 * a) - MIDDLE), scale=0.25, noise=PLACE_NOISE, bias=PLACE_BIAS,
+                    estimated="other drones' position",
                 ),
-            )
+            )  # fmt: skip
         else:
             offset = own_side(POSITION - place("opponent's position"))
-            opponent = Term("from_opponent", offset, scale=0.25, estimated="other drones' position")
+            opponent = Term(
+                "from_opponent",
+                offset,
+                scale=0.25,
+                noise=PLACE_NOISE,
+                bias=PLACE_BIAS,
+                estimated="other drones' position",
+            )
             others = (anchor, opponent, ball, velocity, turn)
         return {"drone": Group(self.num_drones, (*self.state_terms(), *others, *landing), self.action)}
 

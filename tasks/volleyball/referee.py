@@ -96,6 +96,7 @@ def _touch(n, d, racket, at, time, rules, sides, s, log):
     write(log, n, time, rally.RACKET_HIT if racket else rally.BODY_HIT, d, at[0], at[1], at[2])
     if s.total[n] > 0:
         s.apex_sum[n] += s.apex[n]
+        s.high_hits[n] += s.apex[n] > rules.apex_above
     s.apex[n] = at[2]
     s.total[n] += 1
     s.hits[n, d] += 1
@@ -203,10 +204,7 @@ def judge(start, stop, rules, sides, teams, s, log, control_dt, dt, when, balls,
                         event = rally.POINT_FAR if s.loser[n] == 0 else rally.POINT_NEAR
                     write(log, n, time, event, -1, at[0], at[1], at[2])
                 break
-        before = s.apex[n]
-        s.apex[n] = max(before, b[2])
-        if s.total[n] > 0 and s.apex[n] > rules.apex_above and before <= rules.apex_above:
-            s.high_hits[n] += 1
+        s.apex[n] = max(s.apex[n], b[2])
         for i in range(3):
             s.before[n, i] = b[i]
 

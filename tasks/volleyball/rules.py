@@ -37,7 +37,7 @@ class Rules(NamedTuple):
     cross_axis: int = 0  # the middle is a plane x (0) or y (1) = cross_at
     cross_at: float = 0.0
     cross_above: float = -math.inf  # crossings above this height are good ones
-    apex_above: float = math.inf  # hits after which the ball rises above this height are high ones
+    apex_above: float = math.inf  # flights from one hit to the next whose apex is above this height are high ones
     finish_height: float = -1.0  # the rally ends when the ball falls below it after exactly one hit; < 0: never
     drone_low: float = 0.4
     drone_high: float = math.inf
@@ -59,7 +59,7 @@ class Sheet(NamedTuple):
     partner: NDArray[np.int32]  # the other one of two that came too close, -1 for none
     loser: NDArray[np.int32]  # side, -1 for none
     total: NDArray[np.int32]  # legal hits of all drones
-    high_hits: NDArray[np.int32]  # hits after which the ball rose above `apex_above`
+    high_hits: NDArray[np.int32]  # flights from one hit to the next that rose above `apex_above`, counted by that hit
     crossings: NDArray[np.int32]  # of the middle
     good_crossings: NDArray[np.int32]  # above `cross_above`
     crossed: NDArray[np.int32]  # in this step: -1 or 1, the direction along the axis; 0 for no

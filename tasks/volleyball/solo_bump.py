@@ -22,7 +22,7 @@ class SoloBumpConfig(VolleyConfig):
     apex_m: float = 3.5  # m, height that the ball should rise above after each hit
     ceiling_m: float = 4.5  # m, height that it must not reach
     drone_high_m: float = 2.5  # m, height that the drone must not reach
-    success_hits: int = 10  # high hits in an episode that count as a success
+    success_hits: int = 10  # high flights in an episode that count as a success
     reward: Weights = Weights(
         high_hit=8.0, hit=2.0, under_ball=1.0, ball_height=0.5, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
     )
@@ -31,7 +31,8 @@ class SoloBumpConfig(VolleyConfig):
 class VolleySoloBump(VolleyTask):
     """One drone bumps the ball up, again and again.
 
-    Success: 10 hits after which the ball rose above 3.5 m. Headline: the number of such hits in 16 s.
+    Success: 10 flights of the ball above 3.5 m that the drone ends with another hit. Headline: their number in 16 s. A flight
+    counts when the drone hits again, as published: the ball's last one does not.
     """
 
     name = "volley-solo-bump"
@@ -40,7 +41,7 @@ class VolleySoloBump(VolleyTask):
     metric_definitions = MappingProxyType(
         {
             "success": "1 where high_hits is at least success_hits",
-            "high_hits": "hits after which the ball rose above apex_m",
+            "high_hits": "flights of the ball above apex_m, from a hit to the next",
             "hits": "hits of the ball by the drone",
             "mean_apex_m": "m, mean height of the ball's apex after a hit",
         }

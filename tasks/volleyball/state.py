@@ -18,17 +18,26 @@ def own_side(vector: Expression) -> Expression:
     return Turned(vector, SIDE)
 
 
+PLACE_NOISE = PLACE_BIAS = 0.005  # m, standard deviation and half-width, as in the other tasks of drones
+TILT_NOISE = 0.005  # rad, about each axis, likewise; a unit vector moves by it, a quaternion's components by half of it
+VELOCITY_NOISE = 0.01  # m/s, likewise
+RATE_NOISE = 0.02  # rad/s, likewise
+THROTTLE_NOISE = 0.005
+"""Of a range of 2: a motor controller tells the time of a turn with 9 significant bits, up to 0.4 % off (bidirectional DShot,
+Betaflight)."""
+
 # Scales bring every value to about 1 on a court; they are no part of the published task.
 MIDDLE = Constant((0.0, 0.0, 0.0), "m", "world", "middle of the court", place=True)
 THROTTLES = Quantity("normalised rotor speeds", 4, doc="in [0, 1]")
+_SPEEDS = THROTTLES * 2.0 - Constant((1.0,))
 TERMS = (
-    Term("position", own_side(POSITION - MIDDLE), scale=0.25, estimated="position"),
-    Term("quaternion", Upright(own_side(ROTATION)), estimated="attitude"),
-    Term("linear_velocity", own_side(VELOCITY), scale=0.2, estimated="linear velocity"),
-    Term("angular_velocity", own_side(world(ANGULAR_VELOCITY)), scale=0.2),
-    Term("heading", own_side(axes(ROTATION, "x")), estimated="attitude"),
-    Term("up", own_side(axes(ROTATION, "z")), estimated="attitude"),
-    Term("throttle", THROTTLES * 2.0 - Constant((1.0,)), estimated="rotor speeds", initial="that of hover"),
+    Term("position", own_side(POSITION - MIDDLE), scale=0.25, noise=PLACE_NOISE, bias=PLACE_BIAS, estimated="position"),
+    Term("quaternion", Upright(own_side(ROTATION)), noise=0.5 * TILT_NOISE, estimated="attitude"),
+    Term("linear_velocity", own_side(VELOCITY), scale=0.2, noise=VELOCITY_NOISE, estimated="linear velocity"),
+    Term("angular_velocity", own_side(world(ANGULAR_VELOCITY)), scale=0.2, noise=RATE_NOISE),
+    Term("heading", own_side(axes(ROTATION, "x")), noise=TILT_NOISE, estimated="attitude"),
+    Term("up", own_side(axes(ROTATION, "z")), noise=TILT_NOISE, estimated="attitude"),
+    Term("throttle", _SPEEDS, noise=THROTTLE_NOISE, estimated="rotor speeds", initial="that of hover"),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -314,6 +315,41 @@ def test_servos_of_arms_and_hands_differ_joint_by_joint(task, group):
     torch.testing.assert_close(
         p.get("frictionloss", names)[1], p.nominal("frictionloss", names) + 0.1 * factors, rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+def test_dry_friction_of_knees_brakes_knees_alone(engine):
+    """Without gravity, servos and damping, friction is all that brakes turning knees: M^-1 times its torques."""
+    rate = {}
+    for torque in (0.0, 0.6):
+        env = rookery.make("go2-velocity", engine=engine, num_envs=1, randomize="none")
+        env.reset()
+        robot, p = env.task.robot, env.world.params
+        p.set("gravity", (), torch.zeros(1, 3))
+        for field in ("kp", "kd", "damping"):
+            names = robot.leg_names
+            p.set(field, names, torch.zeros_like(p.nominal(field, names))[None])
+        env.randomization.parameters["knee_friction"].write(torch.tensor([0]), torch.tensor([torque]))
+        state = torch.zeros(1, 1, 13)
+        state[..., 2:4] = 1.0
+        robot.base.set_state(None, state)
+        speed = torch.zeros(1, 12)
+        speed[:, 2::3] = 1.0
+        robot.joints.set_state(None, robot.home[None], speed)
+        env.world.forward()
+        env.world.step(4)
+        rate[torque] = (robot.joints.vel[0] - speed[0]) / (4 * env.world.dt)
+    braked = rate[0.6] - rate[0.0]
+    model = env.world.model
+    data = mujoco.MjData(model)
+    data.qpos[7:19] = robot.home.numpy()
+    mujoco.mj_forward(model, data)
+    mass = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, mass)
+    push = np.zeros(model.nv)
+    push[8::3] = -0.6
+    expected = np.linalg.solve(mass, push)[6:]
+    np.testing.assert_allclose(braked.numpy(), expected, rtol=0.1, atol=0.03 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(

@@ -26,14 +26,15 @@ def states(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return base, rng.uniform(low, high, (n, 12)), rng.normal(size=(n, 12))
 
 
-def test_feet_are_where_mujoco_has_them() -> None:
+def test_feet_and_knees_are_where_mujoco_has_them() -> None:
     n = 50
     base, q, dq = states(n)
     pos = np.zeros((n, 4, 3))
     vel = np.zeros((n, 4, 3))
+    knees = np.zeros((n, 4, 3))
     rotation = np.zeros((n, 9))
     model = go2_spec(visual=False).compile()
-    feet(base, q, dq, rotation, pos, vel, *leg_chains(model, GO2.joints))
+    feet(base, q, dq, rotation, pos, vel, knees, *leg_chains(model, GO2.joints))
     data = mujoco.MjData(model)
     six = np.zeros(6)
     for i in range(n):
@@ -46,6 +47,7 @@ def test_feet_are_where_mujoco_has_them() -> None:
             mujoco.mj_objectVelocity(model, data, mujoco.mjtObj.mjOBJ_SITE, site, six, 0)
             assert np.allclose(data.site_xpos[site], pos[i, leg], atol=1e-9)
             assert np.allclose(six[3:], vel[i, leg], atol=1e-9)
+            assert np.allclose(data.xanchor[model.joint(f"{name}_calf").id], knees[i, leg], atol=1e-9)
 
 
 def test_leg_angles_undo_the_feet() -> None:
@@ -56,13 +58,13 @@ def test_leg_angles_undo_the_feet() -> None:
     level[:, 3] = 1.0
     pos = np.zeros((n, 4, 3))
     again = np.zeros((n, 4, 3))
-    other = np.zeros((n, 4, 3))
+    others = np.zeros((2, n, 4, 3))
     chains = leg_chains(go2_spec(visual=False).compile(), GO2.joints)
-    feet(level, q, dq, np.zeros((n, 9)), pos, other, *chains)
+    feet(level, q, dq, np.zeros((n, 9)), pos, *others, *chains)
     below = pos[..., 2] < -0.05  # a foot above its hip has two solutions
     for leg in range(4):
         q[:, 3 * leg : 3 * leg + 3] = leg_angles(pos[:, leg], leg)
-    feet(level, q, dq, np.zeros((n, 9)), again, other, *chains)
+    feet(level, q, dq, np.zeros((n, 9)), again, *others, *chains)
     assert below.mean() > 0.4
     assert np.allclose(again[below], pos[below], atol=1e-9)
 

@@ -38,6 +38,17 @@ def test_a_log_gets_a_line_every_few_seconds(clock: Clock, capsys: pytest.Captur
     assert "\r" not in err
 
 
+def test_the_time_left_is_at_the_rate_of_units_and_not_of_what_was_before_them(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Progress("frames", 100) as progress:
+        clock.now += 60.0  # processes start
+        progress(0, 0.0)
+        clock.now += 10.0
+        progress(20, 0.2)
+    assert capsys.readouterr().err.splitlines() == ["0 of 100 frames, 0%", "20 of 100 frames, 20%, 40 s left"]
+
+
 def test_short_work_prints_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("frames", 30) as progress:
         clock.now += 4.9

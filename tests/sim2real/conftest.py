@@ -18,7 +18,7 @@ from rookery.sim.env import Env
 from rookery.sim.quantities import POSITION, own, place
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.terms import Above, Clock
-from rookery.sim.values import to_values
+from rookery.sim.values import plain
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
@@ -99,7 +99,7 @@ class DeclaredEnv(Env):
 
 
 def make_env(deployment: Deployment | None = None, **groups: Group) -> DeclaredEnv:
-    deployment = deployment or Deployment(config=to_values(Config()), physics_dt=0.002)
+    deployment = deployment or Deployment(config=plain(Config()), physics_dt=0.002)
     return DeclaredEnv(groups or {"drone": make_group()}, deployment)
 
 

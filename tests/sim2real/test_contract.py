@@ -17,7 +17,7 @@ from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import own
 from rookery.sim.specs import Group
-from rookery.sim.typed_json import plain
+from rookery.sim.values import plain
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_stages
 from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors
@@ -174,7 +174,13 @@ def test_zoo_contracts_have_the_metrics_of_their_tasks() -> None:
         ("physics_dt", math.nan),
         ("latency.action.randomized", [0.02, 0.0]),
         ("latency.observation.randomized", [0.0, 0.0, 0.0]),
+        ("latency.action.randomized", [0.0]),
+        ("latency.action.randomized[1]", "0.1"),
         ("latency.action.assumed", -0.01),
+        ("control_dt", True),
+        ("groups.drone.observation[0].present", False),
+        ("groups.drone.observation[0].slice", [0, 3, 6]),
+        ("groups.drone.safety.thrust.unit", ""),
         ("measurement_errors.noise", [1.0, 0.5]),
         ("groups.drone.observation[0].formula", None),
         ("groups.drone.observation[0].formula", "position - target, world axes"),

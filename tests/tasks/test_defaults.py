@@ -11,7 +11,7 @@ import pytest
 import rookery
 from rookery.sim.config import from_dict
 from rookery.sim.randomization.ranges import DEFAULT
-from rookery.sim.values import to_values
+from rookery.sim.values import plain
 from rookery.tasks.registry import OWN_TASKS, find
 
 PENALTIES = {
@@ -55,7 +55,7 @@ def test_times_are_consistent(task):
 def test_a_stored_config_is_the_same_config(task):
     kind = find(task).load().Config
     cfg = kind()
-    stored = json.loads(json.dumps(to_values(cfg)))
+    stored = json.loads(json.dumps(plain(cfg)))
     assert set(stored) == {f.name for f in fields(kind)}
     assert from_dict(kind, stored) == cfg
 

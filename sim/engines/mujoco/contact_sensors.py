@@ -28,15 +28,6 @@ class ContactRecorder(ContactSums):
             columns += range(int(sensor.adr[0]), int(sensor.adr[0] + sensor.dim[0]), 3)
         self._columns = np.array(columns)
         self._simple = len(columns) == len(pairs)
-        self._size = (world.num_envs, 0, world.model.nsensordata)
-        self._out = np.zeros(self._size)
-        self.now = world.batch.bind("sensordata")
-
-    def out(self, steps: int) -> np.ndarray:
-        """A buffer [N, steps, nsensordata] for readings."""
-        if self._out.shape[1] != steps:
-            self._out = np.zeros((self._size[0], steps, self._size[2]))
-        return self._out
 
     def take(self, readings: np.ndarray, step: int) -> None:
         """Add readings [N, k, nsensordata] of k successive physics steps, the first of which is number `step`."""

@@ -21,6 +21,7 @@ from torch import Tensor
 from rookery.sim.buffers import check_tensors, under
 from rookery.sim.cores import usable_cores
 from rookery.sim.engines.ball_impacts import ball_impacts
+from rookery.sim.engines.contact_counts import CounterReader
 from rookery.sim.engines.contact_sensors import ContactSums, SummedContacts, columns_of
 from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
 from rookery.sim.engines.mujoco.params import MujocoParams
@@ -89,6 +90,8 @@ class MujocoWorld(World):
         self.scene = scene
         self._contact_pairs = scene.contact_pairs
         self._touching: ContactSums | None = None  # made by the first view of contacts
+        self._counts: CounterReader | None = None  # made by the first view of a count
+        self._readings = np.zeros((num_envs, 0, self.model.nsensordata))  # of each physics step of a rollout
         self.peaks: np.ndarray | None = None  # [N, nu] N or N m, see keep_peaks
         self._forces = np.zeros((num_envs, 0, self.model.nu))  # of each physics step of a rollout
         self._rows: np.ndarray | None = None  # [N, K, nu] schedule of the next step
@@ -120,6 +123,12 @@ class MujocoWorld(World):
         if self._touching is None:
             self._touching = self._new_contacts()
         return SummedContacts(self._touching, geom, others, columns)
+
+    def contact_count(self, name: str) -> torch.Tensor:
+        if self._counts is None:
+            self._flags &= ~_NO_SENSORS
+            self._counts = CounterReader(self.model, self.scene.contact_counts, self.num_envs)
+        return self._counts.view(name)
 
     def _new_contacts(self) -> ContactSums:
         pairs = self._contact_pairs
@@ -163,6 +172,8 @@ class MujocoWorld(World):
         self._params.flush()
         if self._touching is not None:
             self._touching.clear()
+        if self._counts is not None:
+            self._counts.clear()
         if self.peaks is not None:
             self.peaks[:] = 0.0
         rows = self._take_rows(k)
@@ -170,12 +181,24 @@ class MujocoWorld(World):
             self.wind.blow(k)
         if self.inner_loops or self._flies:
             self._step_one_by_one(k, rows)
-        elif rows is not None or self.peaks is not None or isinstance(self._touching, ContactRecorder):
+        elif rows is not None or self.peaks is not None or self._reads:
             self._rollout(k, rows)
         else:
             self._call(self._last_stage, k)
         self.version += 1
         self._collect_failures()
+
+    @property
+    def _reads(self) -> bool:
+        """Sensors are read after every physics step."""
+        return self._counts is not None or isinstance(self._touching, ContactRecorder)
+
+    def _take_readings(self, readings: np.ndarray, step: int) -> None:
+        """Sensors' readings [N, k, nsensordata] of k physics steps, the first of which is number `step`."""
+        if isinstance(self._touching, ContactRecorder):
+            self._touching.take(readings, step)
+        if self._counts is not None:
+            self._counts.take(readings)
 
     @property
     def _last_stage(self) -> int:
@@ -211,8 +234,8 @@ class MujocoWorld(World):
                 self._fly(i, users, control, wrench)
             else:
                 self._call(self._last_stage if i == k - 1 else _NONE)
-            if isinstance(self._touching, ContactRecorder):
-                self._touching.take(self._touching.now[:, None], i)
+            if self._reads:
+                self._take_readings(self.batch.bind("sensordata")[:, None], i)
             self._raise_peaks(self.batch.bind("actuator_force"))
             self.version += 1
         if self._flies:  # between control steps the state holds the user's wrenches and no others
@@ -254,9 +277,12 @@ class MujocoWorld(World):
         """k steps with rows of controls [N, k, nu], or with those held, whose contacts and forces are recorded one by one."""
         # rollout cannot compute derived values at the end, so the last step is taken apart when a view needs them
         head = k - 1 if self.needs_derived else k
-        touching = self._touching if isinstance(self._touching, ContactRecorder) else None
         if head:
-            out = {} if touching is None else {"sensordata": touching.out(head)}
+            out: dict[str, np.ndarray] = {}
+            if self._reads:
+                if self._readings.shape[1] != head:
+                    self._readings = np.zeros((self.num_envs, head, self.model.nsensordata))
+                out["sensordata"] = self._readings
             if self.peaks is not None:
                 if self._forces.shape[1] != head:
                     self._forces = np.zeros((self.num_envs, head, self.model.nu))
@@ -265,8 +291,8 @@ class MujocoWorld(World):
                 self.batch.rollout(head, None if rows is None else rows[:, :head], record=tuple(out), out=out)
             except SimulationError as e:
                 self._put_back(e.ids)
-            if touching is not None:
-                touching.take(out["sensordata"], 0)
+            if self._reads:
+                self._take_readings(self._readings, 0)
             for i in range(head if self.peaks is not None else 0):
                 self._raise_peaks(self._forces[:, i])
         if self.needs_derived:
@@ -274,8 +300,8 @@ class MujocoWorld(World):
                 self.batch.bind("ctrl")[:] = rows[:, -1]
             self._call(_VEL)
             self._raise_peaks(self.batch.bind("actuator_force"))
-            if touching is not None:
-                touching.take(touching.now[:, None], head)
+            if self._reads:
+                self._take_readings(self.batch.bind("sensordata")[:, None], head)
 
     def _raise_peaks(self, forces: np.ndarray) -> None:
         """Take the forces [N, nu] of a physics step into the peaks, where they are kept."""
@@ -297,6 +323,8 @@ class MujocoWorld(World):
         self.failures += len(bad)
         if self._touching is not None:
             self._touching.clear(self._failed)
+        if self._counts is not None:
+            self._counts.clear(self._failed)
         if self.peaks is not None:
             self.peaks[bad] = 0.0
         self.reset(self._failed)

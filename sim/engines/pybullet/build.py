@@ -50,8 +50,8 @@ _SELF_COLLISION = 8 | 8192  # URDF_USE_SELF_COLLISION | ..._INCLUDE_PARENT: the 
 @dataclass
 class Constants:
     """One world's physical parameters, in MuJoCo's shapes: mass [nbody], inertia [nbody, 3], friction [ngeom, 3],
-    gravity [3], damping [nv], armature [nv], com [nbody, 3] (centres of mass in their bodies' frames), height [ngeom] (z of
-    static geoms)."""
+    gravity [3], damping, armature and frictionloss [nv], com [nbody, 3] (centres of mass in their bodies' frames), height
+    [ngeom] (z of static geoms)."""
 
     mass: np.ndarray
     inertia: np.ndarray
@@ -59,6 +59,7 @@ class Constants:
     gravity: np.ndarray
     damping: np.ndarray
     armature: np.ndarray
+    frictionloss: np.ndarray
     com: np.ndarray
     height: np.ndarray
 
@@ -294,7 +295,7 @@ def _set_joint(p: Any, client: int, model: mujoco.MjModel, uid: int, link: int, 
     dof = int(model.jnt_dofadr[joint])
     ref = float(model.qpos0[model.jnt_qposadr[joint]])
     # a velocity motor towards zero with a bounded force is dry friction
-    friction = float(model.dof_frictionloss[dof])
+    friction = float(c.frictionloss[dof])
     p.setJointMotorControl2(uid, link, p.VELOCITY_CONTROL, targetVelocity=0.0, force=friction, physicsClientId=client)
     p.changeDynamics(uid, link, jointDamping=float(c.damping[dof]), physicsClientId=client)
     if model.jnt_limited[joint]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rookery.sim.engines.contact_counts import ContactCounts, members
 from rookery.sim.engines.contact_sensors import ContactSums, Pair
 
 if TYPE_CHECKING:
@@ -43,3 +44,29 @@ class ContactReader(ContactSums):
                 if column is not None:
                     impulse[i, 0, column] += q[9] * dt
         self.add(impulse, time, dt)
+
+
+class ContactCounter(ContactCounts):
+    """Counts the contact points of a `pybullet` world."""
+
+    def __init__(self, world: PyBulletWorld) -> None:
+        model = world.model
+        super().__init__(model, world.scene.contact_counts, world.num_envs)
+        self._world = world
+        ends = (model.sensor_objtype, model.sensor_objid), (model.sensor_reftype, model.sensor_refid)
+        sides = [np.stack([members(model, int(k[s]), int(i[s])) for s in self.sensors]) for k, i in ends]
+        geoms = [c.geoms[0] for c in world.plan.colliders]  # geoms that a sensor names have colliders of their own
+        one, other = (side[:, geoms] for side in sides)
+        both = one[:, :, None] & other[:, None, :]
+        self._pairs = (both | both.transpose(0, 2, 1)).transpose(1, 2, 0)  # [colliders, colliders, sensors]
+        self._at: dict[Seat, int] = {seat: i for i, seat in enumerate(world.built[0].seats)}
+
+    def take(self) -> None:
+        """Take in the contacts of the last Bullet step."""
+        found = np.zeros((self._world.num_envs, 1, len(self.sensors)))
+        for i in range(self._world.num_envs):
+            for q in self._world.contacts(i):
+                first, second = self._at.get((q[1], q[3])), self._at.get((q[2], q[4]))
+                if first is not None and second is not None:
+                    found[i, 0] += self._pairs[first, second]
+        self.add(found)

@@ -27,6 +27,7 @@ _KINDS = {
     "gravity": (None, ""),
     "damping": (_OBJ.mjOBJ_JOINT, "joint"),
     "armature": (_OBJ.mjOBJ_JOINT, "joint"),
+    "frictionloss": (_OBJ.mjOBJ_JOINT, "joint"),
     "gain": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
     "bias": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
     "com": (_OBJ.mjOBJ_BODY, "body"),
@@ -34,7 +35,7 @@ _KINDS = {
     "kd": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
     "force_range": (_OBJ.mjOBJ_ACTUATOR, "actuator"),
 }
-_BUILT_IN = ("mass", "inertia", "friction", "gravity", "damping", "armature", "com", "height")
+_BUILT_IN = ("mass", "inertia", "friction", "gravity", "damping", "armature", "frictionloss", "com", "height")
 _LIVE = ("gain", "bias", "gravity", "kp", "kd", "force_range")  # written without building anew
 
 
@@ -60,6 +61,7 @@ class PyBulletParams(Params):
             "gravity": copies(model.opt.gravity),
             "damping": copies(model.dof_damping),
             "armature": copies(model.dof_armature),
+            "frictionloss": copies(model.dof_frictionloss),
             "com": copies(model.body_ipos),
             "height": copies(model.geom_pos[:, 2]),
             **{name: getattr(world.actuation, name) for name in ("gain", "bias", "kp", "kd", "force_range")},

@@ -31,7 +31,7 @@ from rookery.sim.engines.pybullet import client as pybullet_client
 from rookery.sim.engines.pybullet import model as pybullet_model
 from rookery.sim.engines.pybullet import poses
 from rookery.sim.engines.pybullet.actuation import BulletActuation, substeps
-from rookery.sim.engines.pybullet.contact_sensors import ContactReader
+from rookery.sim.engines.pybullet.contact_sensors import ContactCounter, ContactReader
 from rookery.sim.engines.pybullet.forces import apply_local, apply_world, external_wrenches
 from rookery.sim.engines.pybullet.kinematics import BulletKinematics
 from rookery.sim.engines.pybullet.params import PyBulletParams
@@ -94,6 +94,7 @@ class PyBulletWorld(World):
         self.scene = scene
         self._contact_pairs = scene.contact_pairs
         self._touching: ContactReader | None = None  # made by the first view of contacts
+        self._counts: ContactCounter | None = None  # made by the first view of a count
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_previous = False  # set by accelerometers
@@ -145,6 +146,11 @@ class PyBulletWorld(World):
             self._touching = ContactReader(self, self._contact_pairs)
         return SummedContacts(self._touching, geom, others, columns)
 
+    def contact_count(self, name: str) -> torch.Tensor:
+        if self._counts is None:
+            self._counts = ContactCounter(self)
+        return self._counts.view(name)
+
     @property
     def params(self) -> PyBulletParams:
         return self._params
@@ -169,6 +175,8 @@ class PyBulletWorld(World):
         bad = np.zeros(self.num_envs, dtype=bool)
         if self._touching is not None:
             self._touching.clear()
+        if self._counts is not None:
+            self._counts.clear()
         self.peaks[:] = 0.0
         for i in range(k):
             for loop in self.inner_loops:
@@ -180,6 +188,8 @@ class PyBulletWorld(World):
                 if self._touching is not None:
                     dt = self.dt / self.substeps
                     self._touching.take(i * self.dt + s * dt, dt)
+                if self._counts is not None:
+                    self._counts.take()
         if self.rows is not None:
             self.control[:] = self.rows[:, -1]
             self.rows = None
@@ -333,6 +343,8 @@ class PyBulletWorld(World):
             self.failures += len(rows)
             if self._touching is not None:
                 self._touching.clear(self._failed)
+            if self._counts is not None:
+                self._counts.clear(self._failed)
             self.peaks[rows] = 0.0
             for i in rows:  # anew, since NaN can stay in Bullet's broad phase and caches
                 self.built[i] = self._build(int(i))

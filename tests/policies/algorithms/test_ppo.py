@@ -233,6 +233,23 @@ def test_adaptive_rate_falls_and_rises_by_half():
     assert a.learning_rate.item() == pytest.approx(ppo.config.learning_rate_min)
 
 
+@pytest.mark.parametrize("asked", [1e-6, 0.5])
+def test_the_adaptive_rate_begins_where_it_was_asked_to(asked):
+    """Below and above the default bounds: it was 1.5e-5 after the first update for a rate of 1e-6."""
+    ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, schedule="adaptive", target_kl=0.01, learning_rate=asked))
+    a = ppo.learners["point"]
+    ppo._adapt_learning_rate(a, torch.tensor([0.01]), True)
+    assert a.learning_rate.item() == pytest.approx(asked)
+    towards = 0.001 if asked < 1e-3 else 0.03
+    ppo._adapt_learning_rate(a, torch.tensor([towards]), True)
+    assert a.learning_rate.item() == pytest.approx(asked * 1.5 if asked < 1e-3 else asked / 1.5)
+
+
+def test_bounds_of_the_adaptive_rate_in_the_wrong_order_are_refused():
+    with pytest.raises(RookeryError, match=r"learning_rate_min is 0\.1 and learning_rate_max 0\.01"):
+        dataclasses.replace(BASE, learning_rate_min=0.1)
+
+
 def test_after_the_critics_warm_up_the_adaptive_rate_begins_anew_with_a_share_of_the_rate():
     """Two updates of the critic alone, whose rate stays; then a third of the rate, which is adapted from there."""
     config = dataclasses.replace(BASE, schedule="adaptive", critic_warmup=2, learning_rate=3e-3)

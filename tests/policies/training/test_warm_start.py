@@ -12,7 +12,7 @@ from policies_fake import FakeEnv
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.policy import layers_of
-from rookery.policies.training.warm_start import warm_start
+from rookery.policies.training.warm_start import warm_start, with_limit_of
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Term
 
@@ -189,3 +189,25 @@ def test_after_the_warmup_the_optimiser_begins_afresh():
     assert adam.steps == 3 * BASE.epochs * BASE.minibatches
     drive.iterate()
     assert adam.steps == BASE.epochs * BASE.minibatches
+
+
+def test_the_limit_of_the_normalizer_is_kept():
+    """A policy whose inputs are limited to 0.5 acts as before, beyond the limit too; another limit is refused."""
+    old = trained(dataclasses.replace(BASE, normalize_observations=True, obs_clip=0.5))
+    policies = old.policies()
+    layers_of(policies["point"])[-1].weight.data *= 20.0  # a fresh policy hardly acts
+    config = with_limit_of(BASE, policies)
+    new = PPO(FakeEnv(8), config, 5)
+    warm_start(new, policies, groups_of(old))
+    obs = 100.0 * torch.randn(50, 1, 3, generator=torch.Generator().manual_seed(0))
+    want = policies["point"](obs)
+    assert want.std() > 1e-2
+    assert torch.equal(new.policies()["point"](obs), want)
+    with pytest.raises(RookeryError, match=r"to 0\.5, and this one to 10\.0: give obs_clip=0\.5"):
+        warm_start(PPO(FakeEnv(8), BASE), policies, groups_of(old))
+    with pytest.raises(RookeryError, match=r"to 0\.5, and obs_clip is 3\.0: leave obs_clip out"):
+        with_limit_of(dataclasses.replace(BASE, obs_clip=3.0), policies)
+    with pytest.raises(RookeryError, match=r"0\.5 in point, 10\.0 in other"):
+        with_limit_of(BASE, policies | {"other": trained(BASE).policies()["point"]})
+    raw = dataclasses.replace(BASE, normalize_observations=False)
+    assert with_limit_of(raw, policies) is raw  # the stored normalizer is folded into the first layer

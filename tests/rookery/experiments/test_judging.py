@@ -20,7 +20,7 @@ from rookery.experiments.runs import open_run, zoo
 from rookery.making import full_config
 from rookery.policies.training.store import save_policy
 from rookery.sim.errors import RookeryError
-from rookery.sim.values import to_values
+from rookery.sim.values import plain
 from rookery.sim2real.contract import Contract, Provenance
 from rookery.sim2real.task_source import task_source
 from rookery.tasks.registry import TASKS, find
@@ -311,4 +311,4 @@ def test_what_was_trained_is_still_to_be_seen():
         env = make_env(Contract.from_json(values), 1, as_trained=as_trained)
         assert env.max_episode_steps * env.control_dt == pytest.approx(seconds)
         env.close()
-    assert to_values(env.task.cfg)["success_m"] == 0.05
+    assert plain(env.task.cfg)["success_m"] == 0.05

@@ -258,7 +258,7 @@ def test_a_randomization_file_beside_the_settings_is_found(tmp_path):
         ('task = "drone-hover"\nnum_envs = true', "num_envs needs a whole number, got True"),
         ('task = "drone-hover"\n[ppo]\nhidden = 64', "hidden needs a list such as .64, 64., got 64"),
         ('task = "drone-hover"\n[ppo]\nepochs = 2.5', r"epochs needs a whole number, got 2\.5"),
-        ('task = "drone-hover"\n[ppo]\ngamma = nan', "gamma needs a number, got nan"),
+        ('task = "drone-hover"\n[ppo]\ngamma = nan', "gamma needs a finite number, got nan"),
         ('task = "drone-hover"\n[ppo]\nshare = "yes"', "share needs true or false, got 'yes'"),
         ('task = "drone-hover"\n[ppo]\ncritic = "cental"', "unknown critic 'cental': did you mean 'central'"),
         ('task = "drone-hover"\nppo = 3', "ppo needs values by name, got 3"),

@@ -137,6 +137,10 @@ def test_frictionloss_and_armature(make: Make) -> None:
     hinge.set_state(None, vel=torch.tensor([[1.0]]))
     world.step(500)
     assert hinge.vel.item() == pytest.approx(1.0 - 0.05 / (INERTIA + 0.3), rel=1e-3)
+    world.params.set("frictionloss", ["hinge"], torch.tensor([[0.2]]))
+    hinge.set_state(None, vel=torch.tensor([[1.0]]))
+    world.step(500)
+    assert hinge.vel.item() == pytest.approx(1.0 - 0.2 / (INERTIA + 0.3), rel=1e-3)
 
 
 def test_armature_of_a_slide_has_inertia_but_no_weight(make: Make) -> None:

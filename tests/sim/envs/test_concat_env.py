@@ -28,7 +28,7 @@ from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.envs.concat_env import ConcatEnv, only_task, part_seed
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.quantities import command
+from rookery.sim.quantities import command, own
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Group, Term, Weights
@@ -468,6 +468,7 @@ def _with_group(**changes: Any) -> type[Push]:
 
 X = Term("x", 1, unit="m")
 GOAL = Term("goal", 1, unit="m")
+OTHER = Term("goal", own("the goal's height", 1, "m"))  # alike but for what it is
 TWO = ActionSpec("push", ("a", "b"), (-1.0, -1.0), (1.0, 1.0), ("N", "N"), (0.0, 0.0))
 
 
@@ -476,6 +477,7 @@ TWO = ActionSpec("push", ("a", "b"), (-1.0, -1.0), (1.0, 1.0), ("N", "N"), (0.0,
     [
         (_with_group(observation=(X, GOAL, Term("y", 1))), {}, "observation size of group 'arm' is 2 in 'push' and 3 in 'odd'"),
         (_with_group(observation=(X, Term("aim", 1, unit="m"))), {}, "observation term 1 .*'goal'.*'push'.*'aim'.*'odd'"),
+        (_with_group(observation=(X, OTHER)), {}, "observation term 1 .*'goal', 'goal', .*'push'.*'goal', \"the goal's height"),
         (_with_group(action=TWO), {}, "action size of group 'arm' is 1 in 'push' and 2 in 'odd'"),
         (_with_group(name="hand"), {}, r"list of groups is \['arm'\] in 'push' and \['hand'\] in 'odd'"),
         (Push, {"control_dt": 0.04}, "control period .* is 0.02 in 'push' and 0.04 in 'odd'"),

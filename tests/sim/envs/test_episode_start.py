@@ -9,7 +9,8 @@ import torch
 
 import rookery
 from rookery.sim.adapters.gymnasium_source import make_gymnasium
-from rookery.sim.env import Env, EnvWrapper
+from rookery.sim.env import Env
+from rookery.sim.env_wrapper import EnvWrapper
 from rookery.sim.envs.concat_env import ConcatEnv
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError

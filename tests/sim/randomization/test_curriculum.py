@@ -88,9 +88,11 @@ def test_values_of_startup_and_those_held_are_not_part_of_it():
     assert (values["inertia"] == 1.0).all()
 
 
-@pytest.mark.parametrize(("share", "delay", "noise"), [(0.0, 0.0, 0.0), (0.25, 0.005, 0.25), (1.0, 0.02, 1.0)])
+@pytest.mark.parametrize(
+    ("share", "delay", "noise"), [(0.0, 0.0, 0.0), (0.3125, 0.006, 0.3125), (0.28125, 0.006, 0.28125), (1.0, 0.02, 1.0)]
+)
 def test_the_contract_says_what_is_drawn_now(share, delay, noise):
-    """Default ranges: action delays of 0 to 20 ms, declared noise; nominally there is neither."""
+    """Default ranges: action delays of 0 to 20 ms, in physics steps of 2 ms, declared noise; nominally there is neither."""
     env = rookery.make("drone-hover", num_envs=2, randomize="default", randomize_curriculum=True)
     env.randomization.curriculum.share.fill_(share)
     known = env.deployment()

@@ -139,7 +139,7 @@ def test_default_lands_in_the_simulation(engine):
     delay = env._delays["drone"]
     assert torch.equal(pipeline.noise, drawn["observation_noise"])
     assert torch.equal(pipeline.bias, drawn["observation_bias"])
-    assert torch.equal(pipeline.extra, (drawn["observation_delay"] / env.control_dt).round().long())
+    assert torch.equal(pipeline.extra, (drawn["observation_delay"] / env.world.dt).round().long())
     assert torch.equal(delay.delay, (drawn["action_delay"] / env.world.dt).round().long())
 
 

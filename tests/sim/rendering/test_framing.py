@@ -10,8 +10,8 @@ import rookery
 from rookery.assets import scenery
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering import opengl
-from rookery.sim.rendering.camera import Follow
-from rookery.sim.rendering.frame import Frame
+from rookery.sim.rendering.camera import BORDER, RATIO, Follow, Lens
+from rookery.sim.rendering.frame import Frame, View
 from rookery.sim.rendering.markers import marker_shape
 from rookery.sim.rendering.renderer import Composer, Renderer
 from rookery.sim.scene import Scene
@@ -107,6 +107,46 @@ def test_all_drones_of_a_swarm_are_in_the_picture_and_large_enough():
         assert 20 < x < 1260 and 20 < y < 700
         left, right = (pixel(frame, data.xpos[body] + [0, s * 0.046, 0], 1280, 720)[0] for s in (1, -1))
         assert abs(right - left) > 9.0
+    env.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_nearest_place_with_all_points_in_the_picture(seed):
+    """All are inside by the border, and from 1 % nearer one is not, or one is more than RATIO times as near as another."""
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(rng.integers(1, 7), 3)) * rng.uniform(0.1, 3.0, 3)
+    back = np.append(rng.normal(size=2), rng.uniform(0.1, 1.0))
+    back /= np.linalg.norm(back)
+    margin, (width, height) = 0.1, (1280, 720)
+    target, distance = Lens(back, 45.0, width / height).fit(points, margin)
+
+    def kept(distance: float) -> bool:
+        eye = target + distance * back
+        depths = (eye - points) @ back
+        if depths.min() <= 0.0 or depths.max() > (RATIO + 1e-6) * depths.min():
+            return False
+        frame = Frame(*4 * [np.zeros(1)], View(eye, target, np.array([0.0, 0.0, 1.0]), 45.0), [])
+        away = np.array([pixel(frame, p, width, height) for p in points]) - 0.5 * np.array([width, height])
+        room = 0.5 * height / np.tan(np.radians(22.5)) * margin / depths
+        return bool((np.abs(away) + room[:, None] <= (1 - BORDER) * np.array([640, 360]) + 1e-6).all())
+
+    assert kept(distance)
+    assert not kept(0.99 * distance)
+
+
+def test_a_drone_that_leaves_the_swarm_stays_in_the_picture():
+    """At 8 m/s, faster than the camera moves along."""
+    env = rookery.make("swarm-surround", 1, seed=3)
+    env.reset(3)
+    composer = Composer(env.visual_model(), 720, camera=env.camera)
+    data = env.mj_data(0)
+    for k in range(40):
+        data.time = k / 30
+        data.qpos[1] += 8.0 / 30
+        frame = composer.compose(data, env.markers(0))
+        for place in data.qpos.reshape(-1, 7)[:, :3]:
+            x, y = pixel(frame, place, 1280, 720)
+            assert 0 < x < 1280 and 0 < y < 720
     env.close()
 
 

@@ -63,10 +63,10 @@ def test_margins_of_thresholds(tmp_path):
     assert down.verdict == "pass" and down.beyond is not None and down.beyond < 0.3 <= down.value < 0.31
     assert margin(found, "friction").beyond is None  # more of it is always good
     assert margin(found, "heading").beyond is None and margin(found, "heading", "down").beyond is None
-    # 3 control steps of 20 ms are stood; actions come late by physics steps of 10 ms, observations by control steps
-    action, observation = margin(found, "action_delay"), margin(found, "observation_delay")
-    assert (action.value, action.beyond) == pytest.approx((0.06, 0.07))
-    assert (observation.value, observation.beyond) == pytest.approx((0.06, 0.08))
+    # 3 control steps of 20 ms are stood; actions and observations come late by physics steps of 10 ms
+    for factor in ("action_delay", "observation_delay"):
+        m = margin(found, factor)
+        assert (m.value, m.beyond) == pytest.approx((0.06, 0.07))
     assert found.passed and found.failures == []
     assert found.without_effect == ["gravity_tilt"]  # not of this task
     assert not {"observation_bias", "observation_drift"} & {m.factor for m in found.margins}  # no term declares any
@@ -94,8 +94,8 @@ def test_success_under_packet_loss_is_that_of_its_distribution(tmp_path):
 
 
 def test_a_delay_below_what_a_task_resolves_is_skipped_and_not_without_effect(tmp_path):
-    """9 ms are less than half a control step of 20 ms: observations would come as before."""
-    found = report(tmp_path, ranges={**REQUIRED, "observation_delay": (0.0, 0.009)}, episodes=50)
+    """4 ms are less than half a physics step of 10 ms: observations would come as before."""
+    found = report(tmp_path, ranges={**REQUIRED, "observation_delay": (0.0, 0.004)}, episodes=50)
     assert found.lacking == ["observation_delay"] and found.passed
     assert "observation_delay" not in {m.factor for m in found.margins}
 

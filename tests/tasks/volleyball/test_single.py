@@ -174,9 +174,9 @@ def bump(table: Table, apex: float) -> dict:
 
 
 def test_high_hits_are_paid_by_the_mean_apex_so_far():
-    """(3.6 + 3.3) / 2 is below 3.5 m, with another 3.9 the mean is above it again."""
+    """(3.6 + 3.3) / 2 is below 3.5 m, with another 3.9 the mean is above it again. The last flight ends with no hit."""
     table = Table(VolleySoloBump)
-    paid = [bump(table, apex)["high_hit"][0] for apex in (3.6, 3.3, 3.9, 3.0)]
+    paid = [bump(table, apex)["high_hit"][0] for apex in (3.6, 3.3, 3.9, 3.8)]
     assert paid == [0.0, 1.0, 0.0, 1.0]
     assert table.metrics == pytest.approx(
         {"success": 0.0, "high_hits": 2.0, "hits": 4.0, "mean_apex_m": (3.6 + 3.3 + 3.9) / 3}
@@ -185,11 +185,11 @@ def test_high_hits_are_paid_by_the_mean_apex_so_far():
 
 def test_ten_high_hits_are_a_success():
     table = Table(VolleySoloBump)
-    for _ in range(9):
+    for _ in range(10):
         bump(table, 3.6)
-    assert table.metrics["success"] == 0.0
+    assert (table.metrics["high_hits"], table.metrics["success"]) == (9.0, 0.0)
     bump(table, 3.6)
-    assert table.metrics["success"] == 1.0
+    assert (table.metrics["high_hits"], table.metrics["success"]) == (10.0, 1.0)
 
 
 @pytest.mark.parametrize(

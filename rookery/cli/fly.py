@@ -1,0 +1,259 @@
+"""`rookery fly`: a bundle flies, walks or reaches on a real or a simulated vehicle."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from rookery.cli.options import Json, print_json
+from rookery.sim.errors import RookeryError
+
+if TYPE_CHECKING:
+    from rookery.sim2real.runtime.loop import Loop
+    from rookery.sim2real.runtime.pilot import Pilot, StepRecord
+
+EXAMPLES = """
+  rookery fly bundle --dry-run
+  rookery fly bundle --link mavlink://:14540 --seconds 30
+  rookery fly bundle --link mavlink://:14540?hover=0.5 --command target=0,0,1.5 --safety safety.toml --log flight.mcap
+  rookery fly bundle --link mavlink://:14540 --link mavlink://:14541
+"""
+
+NO_PRIORITY = (
+    "rookery: no real-time priority, so other programs of this machine may delay the loop: run as root, or allow it in "
+    "/etc/security/limits.conf (rtprio)."
+)
+
+
+@dataclass(frozen=True)
+class Args:
+    """Fly a bundle.
+
+    The vehicle is asked who it is, and refused where the contract does not fit it. Then it takes off (or stands up), the policy
+    flies for --seconds, and it comes down. A safety filter watches every step, and always wins; docs/fly.md has its limits and
+    what follows each. Ctrl-C ends the policy and lands; a second one lands at once. Try it with --dry-run first: it flies a
+    simulated vehicle in this process, faster than real time.
+    """
+
+    bundle: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="BUNDLE", help="Folder of `rookery export`.")]
+    link: Annotated[
+        tuple[str, ...],
+        tyro.conf.UseAppendAction,
+        tyro.conf.arg(metavar="URL", help="Address of a vehicle, protocol://host:port; give one for each vehicle."),
+    ] = ()
+    dry_run: Annotated[bool, tyro.conf.arg(help="Fly a simulated vehicle in this process.")] = False
+    seconds: Annotated[float, tyro.conf.arg(help="s that the policy flies.")] = 30.0
+    command: Annotated[
+        tuple[str, ...],
+        tyro.conf.UseAppendAction,
+        tyro.conf.arg(
+            metavar="NAME=V,V", help='Value of a quantity that no vehicle measures, such as "target=0,0,1.5".'
+        ),
+    ] = ()
+    safety: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Limits and reactions in TOML.")] = None
+    group: Annotated[str | None, tyro.conf.arg(help="Agent group of the bundle; of one group it is that.")] = None
+    log: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Write a flight log, .mcap.")] = None
+    run_c: Annotated[
+        bool, tyro.conf.arg(help="Also run C that was edited or written by someone else, with your rights.")
+    ] = False
+    json: Json = False
+
+
+def run(args: Args) -> int:
+    """Fly; 1 where a fault ended the flight of a vehicle."""
+    if args.dry_run == bool(args.link):
+        raise RookeryError("give --link URL, or --dry-run to fly a simulated vehicle first.")
+    if not args.seconds > 0.0:
+        raise RookeryError(f"--seconds must be above 0, got {args.seconds:g}.")
+    values = commands(args.command)
+    from rookery.sim2real.runtime.flight_log import FlightLog
+    from rookery.sim2real.runtime.priority import real_time
+
+    with tempfile.TemporaryDirectory(prefix="rookery-fly-") as build, contextlib.ExitStack() as stack:
+        pilots, clock, advance = _dry(args, values, Path(build)) if args.dry_run else _real(args, values, Path(build))
+        log = None
+        if args.log is not None:
+            log = stack.enter_context(FlightLog(args.log, pilots[0].controller.contract.to_json()))
+        if not args.dry_run and not stack.enter_context(real_time()):
+            say(args, NO_PRIORITY)
+        report = _fly(args, pilots, clock, advance, log)
+    if args.json:
+        print_json(report)
+    else:
+        _print(report)
+    return 1 if any(v["fault"] for v in report["vehicles"]) else 0
+
+
+def commands(words: Sequence[str]) -> dict[str, Any]:
+    """Values by name of ``name=1,2,3``.
+
+    Raises:
+        RookeryError: a word says something else.
+    """
+    import numpy as np
+
+    out = {}
+    for word in words:
+        name, equals, text = word.rpartition("=")
+        try:
+            value = np.array([float(v) for v in text.split(",")], np.float32)
+        except ValueError:
+            value = np.array([math.nan], np.float32)
+        if not equals or not np.isfinite(value).all():
+            raise RookeryError(f"--command must be NAME=number,number,..., got {word!r}.")
+        out[name.strip()] = value
+    return out
+
+
+def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: Any) -> list[Pilot]:
+    from rookery.sim2real.runtime.controller import Controller
+    from rookery.sim2real.runtime.pilot import Pilot, commanded
+    from rookery.sim2real.runtime.safety import load_filter
+    from rookery.sim2real.runtime.settings import safety_settings
+
+    library = load_filter(build)
+    out = []
+    for make in links:
+        controller = Controller(args.bundle, args.group, args.run_c)
+        settings = safety_settings(controller.contract, controller.group, args.safety)
+        link = make(controller)
+        out.append(
+            Pilot(
+                controller,
+                link,
+                library,
+                settings,
+                clock,
+                commanded(values),
+                args.seconds,
+                lambda text: say(args, text),
+            )
+        )
+    return out
+
+
+def say(args: Args, text: str) -> None:
+    """Print a change, where no program reads the output."""
+    if not args.json:
+        print(text, flush=True)
+
+
+def _real(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], Any, None]:
+    from rookery.sim2real.links.opening import open_link
+    from rookery.sim2real.runtime.clock import MonotonicClock
+
+    if len(set(args.link)) < len(args.link):
+        raise RookeryError("two links have the same address: give one for each vehicle.")
+    clock = MonotonicClock()
+    links = [lambda controller, url=url: open_link(url, controller.spec, clock) for url in args.link]
+    return _pilots(args, values, build, clock, links), clock, None
+
+
+def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], Any, Any]:
+    """A simulated vehicle that waiting steps."""
+    import rookery
+    from rookery.sim2real.links.simulated import SimulatedLink
+    from rookery.sim2real.runtime.checks import check_simulated
+    from rookery.sim2real.runtime.clock import SteppedClock
+    from rookery.sim2real.vehicles.drone import DroneVehicle
+
+    made: list[Any] = []
+
+    def link(controller: Any) -> Any:
+        check_simulated(controller)
+        config = {k: controller.contract.task_config[k] for k in ("drone",) if k in controller.contract.task_config}
+        vehicle = DroneVehicle(rookery.make("drone-hover", num_envs=1, config=config), timeout_s=0.06)
+        made.append(SimulatedLink(vehicle, clock))
+        return made[-1]
+
+    def step() -> None:
+        for one in made:
+            one.vehicle.step()
+            one.receive()
+
+    clock = SteppedClock(step, 0.01)
+    return _pilots(args, values, build, clock, [link]), clock, step
+
+
+def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) -> dict[str, Any]:
+    from rookery.sim2real.runtime.loop import Loop
+    from rookery.sim2real.runtime.pilot import Phase
+    from rookery.sim2real.runtime.watchdog import Watchdog
+
+    errors: list[list[float]] = [[] for _ in pilots]
+
+    def seen(i: int, record: StepRecord) -> None:
+        if record.phase is Phase.POLICY and record.distance == record.distance:
+            errors[i].append(record.distance)
+        if log is not None:
+            log.write(i, record)
+
+    try:
+        for pilot in pilots:
+            pilot.check()
+        if advance is not None:
+            advance()
+        for pilot in pilots:
+            pilot.start()
+        loop = Loop(pilots, clock, seen)
+        with _interrupts(pilots), Watchdog(pilots, clock) if advance is None else contextlib.nullcontext():
+            loop.run()
+    finally:
+        for pilot in pilots:
+            pilot.link.close()
+    return _report(pilots, loop, errors)
+
+
+@contextlib.contextmanager
+def _interrupts(pilots: Sequence[Pilot]) -> Iterator[None]:
+    """Ctrl-C ends the policies, a second one stops the vehicles."""
+    count = 0
+
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal count
+        count += 1
+        for pilot in pilots:
+            pilot.commands.finish = True
+            pilot.commands.stop = count > 1
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _report(pilots: Sequence[Pilot], loop: Loop, errors: Sequence[Sequence[float]]) -> dict[str, Any]:
+    import dataclasses
+
+    vehicles = []
+    for pilot, distances in zip(pilots, errors, strict=True):
+        mean = sum(distances) / len(distances) if distances else None
+        fault = None if pilot.fault is None else pilot.fault.name
+        vehicles.append({
+            "link": pilot.link.url, "policy_s": round(len(distances) * pilot.controller.control_dt, 3) if distances else None,
+            "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
+        })  # fmt: skip
+    return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
+
+
+def _print(report: dict[str, Any]) -> None:
+    for v in report["vehicles"]:
+        near = ""
+        if v["distance_m"] is not None:
+            mean, most = 100 * v["distance_m"], 100 * v["largest_distance_m"]
+            near = f", {v['policy_s']:g} s at {mean:.1f} cm from the target, at most {most:.1f}"
+        print(f"{v['link']}: {'ended by the fault ' + v['fault'] if v['fault'] else 'landed'}{near}")
+    t = report["timing"]
+    print(
+        f"{t['steps']:,} control steps, {t['missed']} late; past the deadline {t['jitter_ms'][0]:.2f} ms (median), "
+        f"{t['jitter_ms'][1]:.2f} (99 %); measurements {t['age_ms'][0]:.1f} ms old; a step takes {t['cycle_us'][0]:.0f} us"
+    )

@@ -1,0 +1,136 @@
+"""Counts of contact points between parts of a scene: links that meet the floor, an arm that meets its own robot.
+
+For each pair of parts the MuJoCo model has a contact sensor, which `mujoco` reads in every physics step; to other engines it
+names the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+import torch
+from torch import Tensor
+
+from rookery.sim.errors import RookeryError, unknown
+
+WORLD = "world"
+"""The part that is all geoms of the world itself, such as the floor; bodies that are fixed to it are parts of their own."""
+Pair = tuple[str, str]
+"""Two parts: each WORLD, "body:NAME", a body and all that hangs on it, or "geom:NAME". One body twice: contacts of its links
+with each other."""
+
+_OBJ = mujoco.mjtObj
+_KINDS = {"body": _OBJ.mjOBJ_XBODY, "geom": _OBJ.mjOBJ_GEOM}
+
+
+@dataclass(frozen=True)
+class Count:
+    """Contact points of all `pairs`, less those of the pairs `but`."""
+
+    pairs: tuple[Pair, ...]
+    but: tuple[Pair, ...] = ()
+
+
+def add_counters(spec: mujoco.MjSpec, counts: Mapping[str, Count]) -> None:
+    """A contact sensor for each pair of each count.
+
+    Raises:
+        RookeryError: a part is unknown.
+    """
+    for name, count in counts.items():
+        for i, pair in enumerate((*count.pairs, *count.but)):
+            (first, one), (second, other) = (_part(spec, part) for part in pair)
+            sensor = spec.add_sensor(
+                name=counter_name(name, i), type=mujoco.mjtSensor.mjSENS_CONTACT,
+                objtype=first, objname=one, reftype=second, refname=other,
+            )  # fmt: skip
+            sensor.intprm = [1 << int(mujoco.mjtConDataField.mjCONDATA_FOUND), 0, 1]
+
+
+def counter_name(count: str, i: int) -> str:
+    """Sensor of the i-th pair of a count."""
+    return f"contacts:{count}:{i}"
+
+
+def _part(spec: mujoco.MjSpec, part: str) -> tuple[mujoco.mjtObj, str]:
+    if part == WORLD:
+        return _OBJ.mjOBJ_BODY, spec.worldbody.name
+    kind, _, name = part.partition(":")
+    if kind not in _KINDS:
+        raise RookeryError(f"{part!r} is no part of a scene: give {WORLD!r}, 'body:NAME' or 'geom:NAME'.")
+    known = spec.bodies if kind == "body" else spec.geoms
+    if not any(x.name == name for x in known):
+        raise unknown(kind, name, [x.name for x in known if x.name])
+    return _KINDS[kind], name
+
+
+class ContactCounts:
+    """The largest counts of the physics steps of a control step, for C counts in N worlds.
+
+    Attributes:
+        most: [N, C].
+    """
+
+    def __init__(self, model: mujoco.MjModel, counts: Mapping[str, Count], num_envs: int) -> None:
+        self.names = tuple(counts)
+        self.sensors = [
+            int(model.sensor(counter_name(name, i)).id)
+            for name, count in counts.items()
+            for i in range(len(count.pairs) + len(count.but))
+        ]
+        self.signs = np.zeros((len(self.sensors), len(counts)))
+        row = 0
+        for column, count in enumerate(counts.values()):
+            for sign, pairs in ((1.0, count.pairs), (-1.0, count.but)):
+                self.signs[row : row + len(pairs), column] = sign
+                row += len(pairs)
+        self.most = torch.zeros(num_envs, len(counts))
+        self._most = self.most.numpy()
+
+    def clear(self, rows: slice | Tensor = slice(None)) -> None:
+        """Forget all contacts of some worlds."""
+        self.most[rows] = 0.0
+
+    def add(self, found: np.ndarray) -> None:
+        """Take in the contact points [N, k, pairs] of k physics steps."""
+        np.maximum(self._most, (found @ self.signs).max(axis=1), out=self._most)
+
+    def view(self, name: str) -> Tensor:
+        """[N] of one count, kept up to date.
+
+        Raises:
+            RookeryError: there is none of that name.
+        """
+        if name not in self.names:
+            raise RookeryError(
+                f"contacts {name!r} are not counted: call scene.count_contacts({name!r}, ...) in the task's scene()."
+            )
+        return self.most[:, self.names.index(name)]
+
+
+class CounterReader(ContactCounts):
+    """Reads the counters of a MuJoCo model out of all its sensors' readings."""
+
+    def __init__(self, model: mujoco.MjModel, counts: Mapping[str, Count], num_envs: int) -> None:
+        super().__init__(model, counts, num_envs)
+        self._columns = model.sensor_adr[self.sensors]
+
+    def take(self, readings: np.ndarray) -> None:
+        """Take in readings [N, k, nsensordata] of k physics steps."""
+        self.add(readings[:, :, self._columns])
+
+
+def members(model: mujoco.MjModel, kind: int, obj: int) -> np.ndarray:
+    """[ngeom] bool: the geoms of one side of a contact sensor."""
+    if kind == _OBJ.mjOBJ_GEOM:
+        return np.asarray(np.arange(model.ngeom) == obj)
+    if kind == _OBJ.mjOBJ_BODY:
+        return np.asarray(model.geom_bodyid == obj)
+    inside = np.zeros(model.nbody, dtype=bool)
+    inside[obj] = True
+    for body in range(obj + 1, model.nbody):  # parents come first
+        inside[body] = inside[model.body_parentid[body]]
+    return np.asarray(inside[model.geom_bodyid])

@@ -1,0 +1,1 @@
+"""Links: from the runtime to a vehicle, one file for each protocol."""

@@ -1,0 +1,68 @@
+"""Between the axes of this package (world x east, y north, z up; body x forward, y left, z up) and those of aviation (world
+north, east, down; body forward, right, down)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rookery.sim2real.runtime.reading import Array
+
+_HALF = float(np.sqrt(0.5))
+
+
+def to_ned(v: Sequence[float]) -> tuple[float, float, float]:
+    """A world vector in north, east, down; its own inverse."""
+    x, y, z = (float(c) for c in v)
+    return y, x, -z
+
+
+from_ned = to_ned
+
+
+def to_frd(v: Sequence[float]) -> tuple[float, float, float]:
+    """A body vector in forward, right, down; its own inverse."""
+    x, y, z = (float(c) for c in v)
+    return x, -y, -z
+
+
+from_frd = to_frd
+
+
+def _multiply(a: Sequence[float], b: Sequence[float]) -> Array:
+    w, x, y, z = a
+    s, i, j, k = b
+    return np.array(
+        [
+            w * s - x * i - y * j - z * k,
+            w * i + x * s + y * k - z * j,
+            w * j - x * k + y * s + z * i,
+            w * k + x * j - y * i + z * s,
+        ],
+        np.float32,
+    )
+
+
+_ENU_TO_NED = (0.0, _HALF, _HALF, 0.0)  # half a turn about x + y
+_FLU_TO_FRD = (0.0, 1.0, 0.0, 0.0)  # half a turn about x
+
+
+def rotation_to_ned(q: Sequence[float]) -> Array:
+    """The rotation from body forward, right, down to north, east, down, for one (w, x, y, z) of this package."""
+    out = _multiply(_multiply(_ENU_TO_NED, q), _FLU_TO_FRD)
+    return out if out[0] >= 0.0 else -out
+
+
+def rotation_from_ned(q: Sequence[float]) -> Array:
+    """The inverse of `rotation_to_ned`."""
+    out = _multiply(_multiply(_ENU_TO_NED, q), _FLU_TO_FRD)
+    return out if out[0] >= 0.0 else -out
+
+
+def yaw_to_ned(yaw: float) -> float:
+    """A heading from east against the clock as one from north with the clock, in [-pi, pi]; its own inverse."""
+    return float((np.pi / 2 - yaw + np.pi) % (2 * np.pi) - np.pi)
+
+
+yaw_from_ned = yaw_to_ned

@@ -1,0 +1,104 @@
+"""The interface of all links, and what a vehicle says about itself."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rookery.sim2real.runtime.reading import Reading
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a vehicle reports before it is armed.
+
+    Args:
+        family: "multirotor" or "joints".
+        name: what it calls itself.
+        kinds: action kinds that it takes over this link, such as ("ctbr", "attitude").
+        quantities: names of what it measures.
+        rate: Hz, the highest at which it takes commands.
+        joints: their names in its order; empty for a multirotor.
+        firmware: its version, "" where it tells none.
+    """
+
+    family: str
+    name: str
+    kinds: tuple[str, ...]
+    quantities: tuple[str, ...]
+    rate: float
+    joints: tuple[str, ...] = ()
+    firmware: str = ""
+
+
+class Link(abc.ABC):
+    """A connection to one vehicle. `read` and `write` never block; several threads may call the methods.
+
+    Attributes:
+        url: as the user gave it.
+        heard: s, the runtime's clock when anything last arrived; minus infinity before.
+    """
+
+    url: str = ""
+    heard: float = -np.inf
+
+    @abc.abstractmethod
+    def open(self, timeout_s: float = 10.0) -> Identity:
+        """Find the vehicle, and ask who it is.
+
+        Raises:
+            RookeryError: nobody answers, something else does, or the port is taken.
+        """
+
+    @abc.abstractmethod
+    def read(self) -> Reading | None:
+        """The newest measurements; None before the first."""
+
+    @abc.abstractmethod
+    def arm(self) -> None:
+        """Ask that motors may turn; `Reading.armed` says when they may."""
+
+    @abc.abstractmethod
+    def disarm(self) -> None:
+        """Ask that motors stop."""
+
+    @abc.abstractmethod
+    def engage(self) -> None:
+        """Ask the vehicle to follow this link's set-points. Called in every step until `engaged`."""
+
+    @property
+    @abc.abstractmethod
+    def engaged(self) -> bool:
+        """Whether it follows this link's set-points."""
+
+    @abc.abstractmethod
+    def write(self, kind: str, command: Sequence[float]) -> None:
+        """Send the command of a policy.
+
+        Args:
+            kind: action kind.
+            command: in the units and frames of the contract's action.
+        """
+
+    @abc.abstractmethod
+    def react(self, reaction: str) -> None:
+        """Bring the vehicle to a safe state; called in every step until it is there.
+
+        Args:
+            reaction: one of rookery.sim2real.runtime.settings.REACTIONS.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Leave the vehicle as it is, and free the port."""
+
+    def go_to(self, position: Sequence[float], yaw: float) -> None:
+        """A multirotor's set-point for entry and exit: m and rad, world."""
+        raise NotImplementedError(f"{type(self).__name__} has no position set-points")
+
+    def hold_joints(self, position: Sequence[float], stiffness: Sequence[float], damping: Sequence[float]) -> None:
+        """A jointed robot's set-point for entry and exit: rad, N m/rad and N m s/rad, in the order of `Identity.joints`."""
+        raise NotImplementedError(f"{type(self).__name__} has no joint set-points")

@@ -1,0 +1,43 @@
+"""From an address to its link or server: one row for each protocol."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from rookery.sim.errors import unknown
+from rookery.sim2real.contract import ContractGroup
+from rookery.sim2real.links.addresses import parse_address
+from rookery.sim2real.links.link import Link
+from rookery.sim2real.runtime.clock import Clock
+
+LINKS = {"mavlink": ("mavlink", "MavlinkLink")}
+"""Protocols, with the module of rookery.sim2real.links and the class."""
+SERVERS = {"mavlink": ("mavlink", "MavlinkDrone")}
+"""Protocols that vehicles are served over, with the module of rookery.sim2real.vehicles and the class."""
+
+
+def open_link(url: str, group: ContractGroup, clock: Clock) -> Link:
+    """The link of an address, not yet open.
+
+    Raises:
+        RookeryError: no address, or no such protocol.
+    """
+    address = parse_address(url)
+    if address.protocol not in LINKS:
+        raise unknown("protocol", address.protocol, LINKS)
+    module, name = LINKS[address.protocol]
+    made: Link = getattr(importlib.import_module(f"rookery.sim2real.links.{module}"), name)(address, group, clock)
+    return made
+
+
+def server_class(protocol: str) -> Any:
+    """The class that serves one drone over a protocol.
+
+    Raises:
+        RookeryError: no such protocol.
+    """
+    if protocol not in SERVERS:
+        raise unknown("protocol", protocol, SERVERS)
+    module, name = SERVERS[protocol]
+    return getattr(importlib.import_module(f"rookery.sim2real.vehicles.{module}"), name)

@@ -1,0 +1,279 @@
+"""The pilot of one vehicle: a state, and what happens in it at every control step.
+
+    idle -> checked -> armed -> entry -> policy -> exit -> idle
+                                   \\        |       /
+                                    +-- emergency --+
+
+`step` is called once a control period and never blocks. The safety filter is asked first, in every state in which motors may
+turn; what it finds leads to `emergency`, which is left only for `idle`, when the vehicle is down. A watchdog in another thread
+(`rookery.sim2real.runtime.watchdog`) judges whether the policy's own step returns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.links.link import Identity, Link
+from rookery.sim2real.runtime.checks import check_vehicle
+from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.controller import Controller
+from rookery.sim2real.runtime.entry import Entry, entry_of
+from rookery.sim2real.runtime.reading import Array, Reading
+from rookery.sim2real.runtime.safety import Fault, SafetyFilter
+from rookery.sim2real.runtime.settings import SafetySettings
+
+ARM_S = 5.0  # s, most time for a vehicle to arm and to follow set-points
+ENTRY_S = 15.0  # s, most time for a take-off or to stand up
+LOST_S = 10.0  # s of silence in an emergency after which nobody can tell what became of the vehicle
+EXIT_S = 15.0  # s, most time to come down before the reaction to a fault does it
+
+
+class Phase(enum.Enum):
+    """States of a pilot."""
+
+    IDLE = "idle"
+    CHECKED = "checked"
+    ARMED = "armed"
+    ENTRY = "entry"
+    POLICY = "policy"
+    EXIT = "exit"
+    EMERGENCY = "emergency"
+
+
+@dataclass
+class Commands:
+    """What an operator asks of the policy: values of quantities that no vehicle measures, such as a target.
+
+    Attributes:
+        values: by name of the quantity; written by the operator's thread, an entry at once.
+        stop: land now.
+        finish: end the policy, and leave by the exit.
+    """
+
+    values: dict[str, Array] = field(default_factory=dict)
+    stop: bool = False
+    finish: bool = False
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What happened in a control step, for the log and the panel.
+
+    Args:
+        now: s, the runtime's clock.
+        phase: at its end.
+        reading: the newest.
+        command: of the policy, in physical units; None in other phases.
+        fault: that the safety filter found.
+        distance: m, to the target; nan where there is none.
+    """
+
+    now: float
+    phase: Phase
+    reading: Reading | None
+    command: Array | None = None
+    fault: Fault | None = None
+    distance: float = math.nan
+
+
+class Pilot:
+    """See the module.
+
+    Args:
+        controller: the policy.
+        link: to the vehicle, not yet open.
+        library: of `safety.load_filter`.
+        settings: of the safety filter.
+        clock: of the runtime.
+        commands: what the operator asks.
+        seconds: s, that the policy flies; infinity until `Commands.finish`.
+        say: told every change in one sentence.
+    """
+
+    def __init__(
+        self, controller: Controller, link: Link, library: ctypes.CDLL, settings: SafetySettings, clock: Clock,
+        commands: Commands | None = None, seconds: float = math.inf, say: Callable[[str], None] = lambda text: None,
+    ) -> None:  # fmt: skip
+        self.controller = controller
+        self.link = link
+        self.clock = clock
+        self.commands = Commands() if commands is None else commands
+        self.settings = settings
+        self.filter = SafetyFilter(library, settings.limits, controller.spec)
+        self.seconds = seconds
+        self.phase = Phase.IDLE
+        self.fault: Fault | None = None
+        self.policy_stamp = -1.0  # s, when the policy's step last returned; the watchdog reads it
+        self.late = 0  # control steps in a row that began late; the loop writes it
+        self.identity: Identity | None = None
+        self._say = say
+        self._entry: Entry | None = None
+        self._since = 0.0
+        self._steps = 0
+
+    # -- before motors turn ------------------------------------------------------------------------------------
+
+    def check(self) -> Identity:
+        """Open the link and hold the contract against the vehicle.
+
+        Raises:
+            RookeryError: nobody answers; or a line of the contract that the vehicle cannot honor.
+        """
+        self.identity = self.link.open()
+        check_vehicle(self.controller, self.identity, self.link.url, self.commands.values)
+        self._entry = entry_of(self.controller, self.identity)
+        self._to(Phase.CHECKED)
+        return self.identity
+
+    def start(self) -> None:
+        """Ask the vehicle to arm; the steps that follow take it through entry to the policy."""
+        if self.phase is not Phase.CHECKED:
+            raise RookeryError(f"the vehicle is {self.phase.value}: check it before it is armed.")
+        self.filter.reset()
+        self.fault = None
+        self._to(Phase.ARMED)
+        self.link.arm()
+
+    @property
+    def done(self) -> bool:
+        """Whether the vehicle is down and its motors stand."""
+        return self.phase is Phase.IDLE
+
+    # -- once a control period ---------------------------------------------------------------------------------
+
+    def step(self) -> StepRecord:
+        """One control step."""
+        now = self.clock.now()
+        reading = self.link.read()
+        if reading is None:
+            if now - self._since > ARM_S and self.phase not in (Phase.IDLE, Phase.CHECKED):
+                self._emergency(Fault("silent"))
+            return StepRecord(now, self.phase, None, fault=self.fault)
+        command = None
+        if self.phase in (Phase.ARMED, Phase.ENTRY, Phase.POLICY, Phase.EXIT):
+            fault = self._judge(reading, now)
+            if fault is not None:
+                self._emergency(fault)
+        if self.phase is Phase.EMERGENCY:
+            self._react(reading, now)
+        elif self.phase is Phase.ARMED:
+            self._armed(reading, now)
+        elif self.phase is Phase.ENTRY:
+            self._enter(reading, now)
+        elif self.phase is Phase.POLICY:
+            command = self._fly(reading, now)
+        elif self.phase is Phase.EXIT:
+            self._leave(reading, now)
+        return StepRecord(now, self.phase, reading, command, self.fault, self._distance(reading))
+
+    def _judge(self, reading: Reading, now: float) -> Fault | None:
+        flying = self.phase is Phase.POLICY
+        return self.filter.check(
+            reading, now, self.link.heard, policy=self.policy_stamp if flying else -1.0, misses=self.late,
+            target=self.commands.values.get("target") if flying else None, stop=self.commands.stop,
+        )  # fmt: skip
+
+    def _armed(self, reading: Reading, now: float) -> None:
+        if reading.armed is False:
+            if now - self._since > ARM_S:
+                self._emergency(Fault("silent"))
+            elif self._steps % 50 == 49:
+                self.link.arm()
+            self._steps += 1
+            return
+        assert self._entry is not None
+        self._entry.begin(reading, now)
+        self._to(Phase.ENTRY)
+        self._enter(reading, now)
+
+    def _enter(self, reading: Reading, now: float) -> None:
+        assert self._entry is not None
+        self._entry.enter(self.link, reading, now)
+        if not self.link.engaged:
+            self.link.engage()
+        if self._entry.entered(reading, now) and self.link.engaged:
+            for name, value in self._entry.commands(reading).items():
+                self.commands.values.setdefault(name, value)
+            self.controller.begin()
+            self._to(Phase.POLICY)
+            self.policy_stamp = now
+        elif now - self._since > ENTRY_S:
+            self._say(f"{self.link.url}: the entry took more than {ENTRY_S:g} s")
+            self._to(Phase.EXIT)
+
+    def _fly(self, reading: Reading, now: float) -> Array | None:
+        if now - self._since >= self.seconds or self.commands.finish:
+            assert self._entry is not None
+            self._entry.begin_exit(reading, now)
+            self._to(Phase.EXIT)
+            self._leave(reading, now)
+            return None
+        command = self.controller.step({**reading.values, **self.commands.values})
+        if self.phase is not Phase.POLICY:  # the watchdog has taken over meanwhile
+            return None
+        self.policy_stamp = self.clock.now()
+        fault = self.filter.limit(command)
+        if fault is not None:
+            self._emergency(fault)
+            self._react(reading, now)
+            return command
+        self.link.write(self.controller.spec.spec.action.kind, command)
+        return command
+
+    def _leave(self, reading: Reading, now: float) -> None:
+        assert self._entry is not None
+        if self._entry.leave(self.link, reading, now):
+            self.link.disarm()
+            self._to(Phase.IDLE)
+        elif now - self._since > EXIT_S:
+            self._emergency(Fault("operator"))
+
+    def _emergency(self, fault: Fault) -> None:
+        self.fault = fault
+        self._to(Phase.EMERGENCY, f"{fault}: {self.settings.reactions[fault.name]}")
+
+    def _react(self, reading: Reading, now: float) -> None:
+        assert self.fault is not None
+        self.link.react(self.settings.reactions[self.fault.name])
+        fresh = now - reading.received < 1.0
+        if fresh and reading.armed is False:
+            self._to(Phase.IDLE)
+        elif fresh and reading.landed:
+            self.link.disarm()
+        elif now - self.link.heard > LOST_S:
+            self._to(Phase.IDLE, f"lost: nothing has arrived for {LOST_S:g} s, and its own fail-safe has it")
+
+    def hang(self) -> None:
+        """The watchdog's word that the policy's step does not return: react from its thread."""
+        if self.phase is Phase.POLICY:
+            self._emergency(Fault("hung"))
+        self.link.react(self.settings.reactions["hung"])
+
+    def _distance(self, reading: Reading) -> float:
+        target = self.commands.values.get("target")
+        position = reading.values.get("position")
+        if target is None or position is None:
+            return math.nan
+        return float(np.linalg.norm(np.subtract(position, target)))
+
+    def _to(self, phase: Phase, why: str = "") -> None:
+        if phase is self.phase:
+            return
+        self.phase = phase
+        self._since = self.clock.now()
+        self._steps = 0
+        if phase is not Phase.POLICY:
+            self.policy_stamp = -1.0
+        self._say(f"{self.link.url}: {phase.value}" + (f" ({why})" if why else ""))
+
+
+def commanded(values: Mapping[str, Array]) -> Commands:
+    """Commands of given values."""
+    return Commands({name: np.asarray(value, np.float32) for name, value in values.items()})

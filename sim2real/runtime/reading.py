@@ -1,0 +1,34 @@
+"""Readings: what a vehicle measured, with stamps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The newest measurements of a vehicle.
+
+    Args:
+        received: s, the runtime's clock when they arrived.
+        measured: s, the vehicle's own clock when they were taken.
+        values: quantities by the names that observation terms use (see rookery.sim.quantities), SI, in the contract's frames.
+        battery: share that is left, 0 to 1; None where it is not told.
+        armed: whether motors may turn; None where it is not told.
+        landed: whether it stands on the ground; None where it is not told.
+        mode: the vehicle's own name of what it is doing.
+    """
+
+    received: float
+    measured: float
+    values: Mapping[str, Array] = field(default_factory=dict)
+    battery: float | None = None
+    armed: bool | None = None
+    landed: bool | None = None
+    mode: str = ""

@@ -1,0 +1,121 @@
+#include "safety.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+void safety_reset(safety_memory *memory) { memset(memory, 0, sizeof *memory); }
+
+static int finite_all(const float *v, int count, int *where) {
+    for (int i = 0; i < count; i++) {
+        if (!isfinite(v[i])) {
+            *where = i;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* FNV-1a over the bits of the values: a measurement that changes by one bit has another digest. */
+static unsigned long long digest_of(const float *v, int count) {
+    unsigned long long h = 1469598103934665603ULL;
+    for (int i = 0; i < count; i++) {
+        unsigned int bits;
+        memcpy(&bits, &v[i], sizeof bits);
+        h = (h ^ bits) * 1099511628211ULL;
+    }
+    return h;
+}
+
+/* Follow the vehicle's clock and the values; returns whether the clock is sound. */
+static int follow(const safety_limits *limits, safety_memory *memory, const safety_sample *s) {
+    const unsigned long long digest = digest_of(s->values, s->count);
+    if (!memory->begun) {
+        memory->begun = 1;
+        memory->offset = s->received - s->measured;
+        memory->measured = s->measured;
+        memory->changed = s->received;
+        memory->digest = digest;
+        return 1;
+    }
+    const int sound = s->measured >= memory->measured &&
+                      !(limits->clock_s > 0.0 && fabs(s->received - s->measured - memory->offset) > limits->clock_s);
+    if (digest != memory->digest) memory->changed = s->received;
+    memory->digest = digest;
+    memory->measured = s->measured;
+    return sound;
+}
+
+static double lean(const float *q) {
+    double c = 1.0 - 2.0 * ((double)q[1] * q[1] + (double)q[2] * q[2]);
+    return acos(c > 1.0 ? 1.0 : c < -1.0 ? -1.0 : c);
+}
+
+static double size3(const float *v, const float *from) {
+    double sum = 0.0;
+    for (int i = 0; i < 3; i++) {
+        const double d = (double)v[i] - (from ? from[i] : 0.0);
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+static int joints_fault(const safety_limits *limits, const safety_sample *s, int *where) {
+    for (int i = 0; i < limits->joints; i++) {
+        *where = i;
+        if (s->joint_position && !(s->joint_position[i] >= limits->joint_low[i] && s->joint_position[i] <= limits->joint_high[i]))
+            return SAFETY_JOINT;
+        if (s->joint_torque && !(fabsf(s->joint_torque[i]) <= limits->torque[i])) return SAFETY_TORQUE;
+    }
+    return SAFETY_OK;
+}
+
+static int body_fault(const safety_limits *limits, const safety_sample *s) {
+    if (s->rotation && !(lean(s->rotation) <= limits->tilt)) return SAFETY_TILT;
+    if (s->position && s->target && !(size3(s->position, s->target) <= limits->fence)) return SAFETY_FENCE;
+    if (s->position && !(s->position[2] >= limits->lowest && s->position[2] <= limits->highest)) return SAFETY_HEIGHT;
+    if (s->angular_velocity && !(size3(s->angular_velocity, NULL) <= limits->spin)) return SAFETY_SPIN;
+    return SAFETY_OK;
+}
+
+int safety_check(const safety_limits *limits, safety_memory *memory, const safety_sample *s, int *where) {
+    int unused = 0;
+    int *at = where ? where : &unused;
+    *at = -1;
+    if (s->operator_stop) return SAFETY_OPERATOR;
+    if (!finite_all(s->values, s->count, at)) return SAFETY_NOT_FINITE;
+    *at = -1;
+    const int sound = follow(limits, memory, s);
+    if (limits->silent_s > 0.0 && !(s->now - s->heard <= limits->silent_s)) return SAFETY_SILENT;
+    if (limits->stale_s > 0.0 && !(s->now - s->received <= limits->stale_s)) return SAFETY_STALE;
+    if (limits->frozen_s > 0.0 && !(s->now - memory->changed <= limits->frozen_s)) return SAFETY_FROZEN;
+    if (!sound) return SAFETY_CLOCK;
+    if (limits->policy_s > 0.0 && s->policy >= 0.0 && !(s->now - s->policy <= limits->policy_s)) return SAFETY_HUNG;
+    int fault = body_fault(limits, s);
+    if (fault == SAFETY_OK) {
+        fault = joints_fault(limits, s, at);
+        if (fault == SAFETY_OK) *at = -1;
+    }
+    if (fault != SAFETY_OK) return fault;
+    if (limits->misses > 0 && s->misses >= limits->misses) return SAFETY_DEADLINE;
+    if (s->battery >= 0.0 && !(s->battery >= limits->battery)) return SAFETY_BATTERY;
+    return SAFETY_OK;
+}
+
+int safety_command(const safety_limits *limits, safety_memory *memory, float *command) {
+    for (int i = 0; i < limits->commands; i++)
+        if (!isfinite(command[i])) return SAFETY_COMMAND;
+    for (int i = 0; i < limits->commands; i++) {
+        float c = command[i];
+        if (memory->commanded) {
+            const float step = limits->command_step[i];
+            if (c > memory->last[i] + step) c = memory->last[i] + step;
+            if (c < memory->last[i] - step) c = memory->last[i] - step;
+        }
+        if (c < limits->command_low[i]) c = limits->command_low[i];
+        if (c > limits->command_high[i]) c = limits->command_high[i];
+        command[i] = memory->last[i] = c;
+    }
+    memory->commanded = 1;
+    return SAFETY_OK;
+}

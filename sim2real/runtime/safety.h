@@ -1,0 +1,107 @@
+/*
+ * The safety filter of Rookery's runtime: conditions under which a policy must not go on, and limits of what it commands.
+ *
+ * C99, no allocation, no static data. The Python loop calls this file through ctypes, the C++ loop includes it: both decide by
+ * the same code. Times are seconds of one monotonic clock, lengths meters, angles radians; quaternions are w, x, y, z and take
+ * body axes to world axes; world: x east, y north, z up.
+ */
+#ifndef ROOKERY_SAFETY_H
+#define ROOKERY_SAFETY_H
+
+#define SAFETY_JOINTS 64
+#define SAFETY_COMMANDS 64
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is wrong, the worst first: `safety_check` reports the first that holds. */
+enum safety_fault {
+    SAFETY_OK = 0,
+    SAFETY_OPERATOR,     /* the operator asked for a stop */
+    SAFETY_NOT_FINITE,   /* a measured value is NaN or infinite */
+    SAFETY_SILENT,       /* nothing has arrived from the vehicle, not even a heartbeat */
+    SAFETY_STALE,        /* the newest measurement is too old */
+    SAFETY_FROZEN,       /* measurements arrive and never change */
+    SAFETY_CLOCK,        /* the vehicle's clock went back, or ran away from ours */
+    SAFETY_HUNG,         /* the policy's step has not returned in time */
+    SAFETY_TILT,         /* the body leans too far */
+    SAFETY_FENCE,        /* too far from the target */
+    SAFETY_HEIGHT,       /* too low or too high */
+    SAFETY_SPIN,         /* the body turns too fast */
+    SAFETY_JOINT,        /* a joint is outside its limits */
+    SAFETY_TORQUE,       /* a joint pushes harder than its limit */
+    SAFETY_DEADLINE,     /* too many control steps in a row began late */
+    SAFETY_BATTERY,      /* the battery is low */
+    SAFETY_COMMAND,      /* the policy's command is NaN or infinite */
+    SAFETY_FAULTS
+};
+
+/* Limits; a value of 0 (times, counts) or an infinity (quantities) switches a condition off. */
+typedef struct {
+    double stale_s;       /* age of a measurement */
+    double silent_s;      /* since anything arrived */
+    double frozen_s;      /* since a measurement differed from the one before */
+    double clock_s;       /* how far the vehicle's clock may run from ours since the beginning */
+    double policy_s;      /* since the policy's last step */
+    double tilt;          /* rad, between body z and world z */
+    double fence;         /* m, from the target */
+    double lowest;        /* m, of the body */
+    double highest;       /* m */
+    double spin;          /* rad/s, size of the angular velocity */
+    double battery;       /* share that is left */
+    int misses;           /* late control steps in a row */
+    int joints;
+    int commands;
+    float joint_low[SAFETY_JOINTS];
+    float joint_high[SAFETY_JOINTS];
+    float torque[SAFETY_JOINTS];
+    float command_low[SAFETY_COMMANDS];
+    float command_high[SAFETY_COMMANDS];
+    float command_step[SAFETY_COMMANDS]; /* largest change in a control step */
+} safety_limits;
+
+/* What the vehicle and the loop say now. Pointers may be null where the robot has no such thing. */
+typedef struct {
+    double now;
+    double heard;         /* when anything last arrived */
+    double received;      /* when the newest measurement arrived */
+    double measured;      /* the vehicle's own clock at that measurement */
+    double policy;        /* when the policy's step last returned; negative before its first */
+    double battery;       /* share that is left; negative: not known */
+    int misses;           /* late control steps in a row */
+    int operator_stop;
+    int count;            /* of `values` */
+    const float *values;  /* all that is measured, side by side */
+    const float *position;
+    const float *target;
+    const float *rotation;
+    const float *angular_velocity;
+    const float *joint_position;
+    const float *joint_torque;
+} safety_sample;
+
+/* What the filter remembers. */
+typedef struct {
+    double measured;      /* of the sample before */
+    double changed;       /* when a measurement last differed */
+    double offset;        /* our clock - the vehicle's, at the first sample */
+    unsigned long long digest;
+    int begun;
+    int commanded;        /* whether `last` holds a command */
+    float last[SAFETY_COMMANDS];
+} safety_memory;
+
+void safety_reset(safety_memory *memory);
+
+/* The first fault that holds, SAFETY_OK for none; `where` (may be null) gets the index of the value or joint concerned. */
+int safety_check(const safety_limits *limits, safety_memory *memory, const safety_sample *sample, int *where);
+
+/* Hold a command within its limits and its largest change; SAFETY_COMMAND and no change where it is not finite. */
+int safety_command(const safety_limits *limits, safety_memory *memory, float *command);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,162 @@
+"""Limits of the safety filter and what each fault leads to: from the contract, with a user's TOML over it.
+
+[limits]                    # see `Limits`
+tilt_deg = 50
+fence_m = 2.0
+[reactions]                 # fault = reaction
+battery = "land"
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.untrusted import Damaged, read_toml
+from rookery.sim2real.contract import Contract, ContractGroup
+
+FAULTS = {
+    "operator": "the operator asked for a stop",
+    "not_finite": "a measured value is NaN or infinite",
+    "silent": "the vehicle is silent",
+    "stale": "measurements are too old",
+    "frozen": "measurements do not change",
+    "clock": "the vehicle's clock jumped",
+    "hung": "the policy's step did not return in time",
+    "tilt": "the body leans too far",
+    "fence": "it is too far from its target",
+    "height": "it is too low or too high",
+    "spin": "it turns too fast",
+    "joint": "a joint is outside its limits",
+    "torque": "a joint pushes harder than its limit",
+    "deadline": "too many control steps in a row were late",
+    "battery": "the battery is low",
+    "command": "the policy's command is not finite",
+}
+"""Faults in the order of `enum safety_fault`, which is how bad they are."""
+
+REACTIONS = {
+    "land": "a multirotor comes down by its own controller and stops its motors",
+    "stop": "motors stop at once",
+    "damp": "joints only resist motion",
+    "hold": "joints stay where they are",
+    "sit": "joints move to the rest pose, then only resist",
+}
+
+BY_FAMILY = {"multirotor": "land", "joints": "damp"}
+"""What a fault leads to where nothing else is said."""
+ALLOWED = {"multirotor": ("land", "stop"), "joints": ("damp", "hold", "sit")}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Conditions under which a policy goes on; infinity or 0 s switches one off."""
+
+    stale_ms: float = 50.0  # ms, age of the newest measurement; the vehicle must be safe 80 ms after the last
+    silent_ms: float = 50.0  # ms, since anything arrived
+    frozen_ms: float = 50.0  # ms, since a measurement last changed: sensors of real robots never repeat all values
+    clock_ms: float = (
+        200.0  # ms, that the vehicle's clock may run from ours; a minute of two crystals of 100 ppm makes 12
+    )
+    policy_ms: float = 50.0  # ms, since the policy's step last returned
+    misses: int = 5  # late control steps in a row
+    tilt_deg: float = 60.0  # deg; of a multirotor, most of which train with starts within 30
+    fence_m: float = math.inf  # m, from the target; the contract's distance_from_target where it has one
+    lowest_m: float = -math.inf  # m, of the body in flight
+    highest_m: float = math.inf  # m
+    spin_deg_s: float = 720.0  # deg/s
+    battery: float = 0.15  # share that is left
+    command_change: float = math.inf  # largest change in a control step, share of the command's range
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            if math.isnan(getattr(self, f.name)):
+                raise RookeryError(f"{f.name} must be a number, got nan.")
+        for name in ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "misses"):
+            if getattr(self, name) < 0:
+                raise RookeryError(f"{name} must not be below 0 (0 switches it off), got {getattr(self, name):g}.")
+        if not self.command_change > 0.0:
+            raise RookeryError(f"command_change must be above 0, got {self.command_change:g}.")
+
+
+@dataclass(frozen=True)
+class SafetySettings:
+    """What the safety filter watches, and what follows.
+
+    Args:
+        limits: see Limits.
+        reactions: for each of FAULTS one of REACTIONS.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    reactions: Mapping[str, str] = field(default_factory=dict)
+
+
+def family_of(group: ContractGroup) -> str:
+    """Family of robots that a group of a contract is for."""
+    return "multirotor" if group.actuation is not None and group.actuation.multirotor is not None else "joints"
+
+
+def safety_settings(contract: Contract, group: str, overrides: Path | None = None) -> SafetySettings:
+    """The settings of a contract's group, with those of a TOML file over them.
+
+    Raises:
+        RookeryError: the file cannot be read, or says what is not known or not allowed.
+    """
+    of = contract.groups[group]
+    family = family_of(of)
+    limits = Limits()
+    if (fence := of.safety.get("distance_from_target")) is not None and fence.high is not None:
+        limits = dataclasses.replace(limits, fence_m=float(fence.high))
+    reactions = dict.fromkeys(FAULTS, BY_FAMILY[family])
+    if overrides is not None:
+        values = _read(overrides)
+        for key in values:
+            if key not in ("limits", "reactions"):
+                raise unknown("table of safety settings", key, ("limits", "reactions"))
+            if not isinstance(values[key], Mapping):
+                raise RookeryError(f"{key} must be a table in {overrides}: write [{key}] above its lines.")
+        limits = _limits(limits, values.get("limits", {}))
+        reactions |= _reactions(values.get("reactions", {}), family)
+    return SafetySettings(limits, reactions)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_toml(path)
+    except OSError as error:
+        raise RookeryError(f"cannot read the safety settings {path}: {error.strerror or error}.") from None
+    except Damaged as error:
+        raise RookeryError(f"the safety settings {path} cannot be read: {error}.") from None
+
+
+def _limits(limits: Limits, values: Mapping[str, object]) -> Limits:
+    types = {f.name: f.type for f in dataclasses.fields(Limits)}
+    changed: dict[str, float] = {}
+    for key, value in values.items():
+        if key not in types:
+            raise unknown("safety limit", key, types)
+        whole = types[key] == "int"
+        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+            raise RookeryError(f"the safety limit {key} must be a{' whole' if whole else ''} number, got {value!r}.")
+        changed[key] = value
+    return dataclasses.replace(limits, **changed)
+
+
+def _reactions(values: Mapping[str, object], family: str) -> dict[str, str]:
+    out = {}
+    for fault, reaction in values.items():
+        if fault not in FAULTS:
+            raise unknown("fault", fault, FAULTS)
+        if reaction not in ALLOWED[family]:
+            raise RookeryError(
+                f"the reaction to {fault} must be one of {', '.join(ALLOWED[family])} for a robot of the family {family}, "
+                f"got {reaction!r}."
+            )
+        out[fault] = str(reaction)
+    return out

@@ -1,0 +1,17 @@
+"""Bundles of stored policies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rookery.experiments.runs import open_run
+from rookery.sim2real.export.bundle import export_bundle
+
+
+@pytest.fixture(scope="session")
+def hover_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the stored drone-hover policy."""
+    policies, contract = open_run(Path("drone-hover"))
+    return export_bundle(policies, contract, tmp_path_factory.mktemp("hover") / "bundle")

@@ -1,0 +1,108 @@
+"""Vehicles and runtimes as processes, over loopback, in real time."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOKERY = [sys.executable, "-m", "rookery"]
+
+
+def free_port(count: int = 1) -> int:
+    """The first of `count` UDP ports side by side that nobody uses."""
+    for port in range(21000 + os.getpid() % 2000 * 16, 60000, 16):
+        taken = False
+        for i in range(count):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                try:
+                    s.bind(("127.0.0.1", port + i))
+                except OSError:
+                    taken = True
+        if not taken:
+            return port
+    raise AssertionError("no free port")
+
+
+@contextlib.contextmanager
+def vehicle(*options: str, task: str = "drone-hover") -> Iterator[subprocess.Popen[str]]:
+    """A served vehicle; ends with the block, and must end by Ctrl-C with exit code 0."""
+    command = [*ROOKERY, "vehicle", task, *options]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said = ""
+        while "is served" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        yield process
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def fly(bundle: Path, *options: str, seconds: float = 3.0) -> tuple[int, dict[str, Any]]:
+    """Exit code and report of `rookery fly`."""
+    done = subprocess.run(
+        [*ROOKERY, "fly", str(bundle), "--json", "--seconds", f"{seconds:g}", *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@contextlib.contextmanager
+def flying(bundle: Path, *options: str, policies: int = 1) -> Iterator[subprocess.Popen[str]]:
+    """A runtime from when so many policies fly; ten minutes unless told otherwise."""
+    process = subprocess.Popen(
+        [*ROOKERY, "fly", str(bundle), *(() if "--seconds" in options else ("--seconds", "600")), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        for _ in range(policies):
+            while (line := process.stdout.readline()) and not line.rstrip().endswith(": policy"):
+                pass
+            assert line
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_for(condition: Any, seconds: float) -> float:
+    """s until a condition holds.
+
+    Raises:
+        AssertionError: it does not within `seconds`.
+    """
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, "waited too long"
+        time.sleep(0.002)
+    return time.monotonic() - began
+
+
+def run_refused(words: Sequence[str]) -> str:
+    """The one sentence of a refusal with exit code 2."""
+    done = subprocess.run([*ROOKERY, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("rookery: no real-time")]
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    return lines[0]

@@ -1,0 +1,148 @@
+"""Each fault leads to a safe state within 80 ms of its beginning, whenever it comes; the vehicle lands softly."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rookery.sim2real.runtime.pilot import Phase
+from rookery.sim2real.runtime.reading import Reading
+from tests.sim2real.runtime.flights import Flight
+
+SAFE_S = 0.08
+
+
+def cut(flight: Flight) -> None:
+    """Nothing passes either way."""
+    flight.link.cut = True
+
+
+def stale(flight: Flight) -> None:
+    """Heartbeats arrive, measurements do not."""
+
+    def lose(reading: Reading) -> None:
+        flight.link.heard = reading.received
+
+    flight.link.fault = lose
+
+
+def frozen(flight: Flight) -> None:
+    """The same values come again and again, with new stamps."""
+    kept = flight.link.read()
+    assert kept is not None
+    flight.link.fault = lambda reading: dataclasses.replace(reading, values=kept.values)
+
+
+def not_a_number(flight: Flight) -> None:
+    """One value is NaN."""
+
+    def spoil(reading: Reading) -> Reading:
+        values = dict(reading.values)
+        name = list(values)[int(1e3 * reading.measured) % len(values)]
+        values[name] = values[name].copy()
+        values[name][1] = np.nan
+        return dataclasses.replace(reading, values=values)
+
+    flight.link.fault = spoil
+
+
+def clock_jump(flight: Flight) -> None:
+    """The vehicle's clock goes back by a minute."""
+    flight.link.fault = lambda reading: dataclasses.replace(reading, measured=reading.measured - 60.0)
+
+
+def hung(flight: Flight) -> None:
+    """The policy's step does not return: the loop stands, and the watchdog runs on."""
+    flight.link.receive()
+    stamp = flight.pilot.policy_stamp
+    flight.pilot.step = lambda: flight.record  # type: ignore[method-assign, return-value]
+    flight.pilot.policy_stamp = stamp
+
+
+def operator(flight: Flight) -> None:
+    """The stop key."""
+    flight.pilot.commands.stop = True
+
+
+def killed(flight: Flight) -> None:
+    """SIGKILL of the runtime: nothing of it runs any more."""
+    flight.runtime_alive = False
+
+
+def pushed_over(flight: Flight) -> None:
+    """A gust turns it by 75 degrees."""
+    state = flight.vehicle.drones.bodies.state.clone()
+    state[0, 0, 3:7] = state.new_tensor([np.cos(0.65), np.sin(0.65), 0.0, 0.0])
+    flight.vehicle.drones.bodies.set_state(state.new_zeros(1, dtype=__import__("torch").int64), state)
+
+
+def carried_away(flight: Flight) -> None:
+    """It is 4 m from its target."""
+    flight.pilot.commands.values["target"] = flight.pilot.commands.values["target"] + np.float32([4.0, 0.0, 0.0])
+
+
+def empty(flight: Flight) -> None:
+    """The battery is at 5 %."""
+    flight.vehicle._onboard[0].battery = 0.05
+
+
+def late(flight: Flight) -> None:
+    """Five control steps in a row began late."""
+    flight.pilot.late = 5
+
+
+FAULTS: dict[str, Callable[[Flight], None]] = {
+    "silent": cut, "stale": stale, "frozen": frozen, "not_finite": not_a_number, "clock": clock_jump, "hung": hung,
+    "operator": operator, "": killed, "tilt": pushed_over, "fence": carried_away, "battery": empty, "deadline": late,
+}  # fmt: skip
+
+
+def check(bundle: Path, fault: str, times: int) -> None:
+    rng = np.random.default_rng(len(fault))
+    for k in range(times):
+        flight = Flight(bundle, seed=k)
+        flight.begin()
+        flight.run(int(rng.integers(1, 100)))
+        assert flight.pilot.phase is Phase.POLICY, flight.said
+        FAULTS[fault](flight)
+        assert flight.seconds_to_safety() <= SAFE_S, (fault, k, flight.said)
+        if flight.pilot.fault is not None:
+            assert flight.pilot.fault.name == fault
+        if k < 2:
+            assert flight.lands(hardest=4.0 if fault == "tilt" else 1.5), (fault, k)  # from 75 degrees it falls first
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_a_safe_state_within_80_ms(hover_bundle: Path, fault: str) -> None:
+    check(hover_bundle, fault, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_a_hundred_times(hover_bundle: Path, fault: str) -> None:
+    check(hover_bundle, fault, 100)
+
+
+def test_it_flies_on_when_a_third_of_the_measurements_is_lost(hover_bundle: Path) -> None:
+    """Or comes down: what it must not do is to fall, or to go on by old measurements."""
+    for seed in range(3):
+        flight = Flight(hover_bundle, seed=seed)
+        flight.begin()
+        rng = np.random.default_rng(seed)
+        flight.link.fault = lambda reading, rng=rng: None if rng.random() < 0.3 else reading
+        oldest = 0.0
+        for _ in range(1000):
+            flight.run(1)
+            reading = flight.link.read()
+            assert reading is not None
+            if flight.pilot.phase is Phase.POLICY:
+                oldest = max(oldest, flight.clock.now() - reading.received)
+                assert (
+                    np.linalg.norm(flight.vehicle.truth(0)["position"] - flight.pilot.commands.values["target"]) < 0.3
+                )
+        assert oldest <= 0.07
+        assert flight.pilot.phase in (Phase.POLICY, Phase.EMERGENCY, Phase.IDLE)

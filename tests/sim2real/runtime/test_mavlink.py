@@ -1,0 +1,253 @@
+"""MAVLink: our vehicle driven by MAVSDK and by our link, in real time over loopback; damaged packets; refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pymavlink import mavutil
+from pymavlink.dialects.v20 import common as mav
+
+import rookery
+from rookery.sim2real.links.frames import (
+    from_frd,
+    from_ned,
+    rotation_from_ned,
+    rotation_to_ned,
+    to_frd,
+    to_ned,
+    yaw_to_ned,
+)
+from rookery.sim2real.vehicles.drone import DroneVehicle
+from rookery.sim2real.vehicles.mavlink import MavlinkDrone
+from tests.sim2real.runtime.processes import fly, flying, free_port, run_refused, vehicle, wait_for
+
+CLIENT = Path(__file__).with_name("mavsdk_client.py")
+
+
+def options(station: int, listen: int) -> list[str]:
+    return ["--protocol", "mavlink", "--port", str(station), "--listen", str(listen)]
+
+
+def test_a_program_written_with_mavsdk_flies_our_vehicle() -> None:
+    """Take-off, off-board set-points, a mission that is uploaded, read back and flown, landing."""
+    port = free_port(2)
+    with vehicle(*options(port, port + 1)):
+        done = subprocess.run([sys.executable, str(CLIENT), str(port)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    out = json.loads(done.stdout.splitlines()[-1])
+    assert out["takeoff_altitude"] == pytest.approx(1.5)
+    assert out["offboard"] is True
+    assert out["east_m"] == pytest.approx(1.0, abs=0.1)
+    assert out["attitude"] == pytest.approx(90.0, abs=5.0)
+    assert out["mission_items"] == 2
+    assert out["north_m"] == pytest.approx(2.0, abs=0.35)
+    assert out["landed_height"] < 0.1
+
+
+def test_a_bundle_flies_and_lands(hover_bundle: Path, tmp_path: Path) -> None:
+    port = free_port(2)
+    log = tmp_path / "flight.mcap"
+    with vehicle(*options(port, port + 1)):
+        code, report = fly(hover_bundle, "--link", f"mavlink://127.0.0.1:{port}", "--log", str(log))
+    (one,) = report["vehicles"]
+    assert (code, one["fault"]) == (0, None)
+    assert one["policy_s"] == pytest.approx(3.0, abs=0.1)
+    assert one["largest_distance_m"] < 0.1
+    assert report["timing"]["cycle_us"][0] < 5_000  # 400 us on a quiet core, see benchmarks/fly.py
+    phases = read_phases(log)
+    assert [p for i, p in enumerate(phases) if i == 0 or phases[i - 1] != p] == [
+        "armed",
+        "entry",
+        "policy",
+        "exit",
+        "idle",
+    ] or (phases[0] == "entry")
+
+
+def read_phases(log: Path) -> list[str]:
+    from mcap.reader import make_reader
+
+    with log.open("rb") as stream:
+        return [json.loads(message.data)["phase"] for _, _, message in make_reader(stream).iter_messages()]
+
+
+def test_of_four_drones_the_one_whose_link_is_cut_lands_and_the_others_go_on(
+    hover_bundle: Path, tmp_path: Path
+) -> None:
+    """The third drone's packets are forwarded by a relay that stops."""
+    port = free_port(9)
+    log = tmp_path / "flight.mcap"
+    links = [port, port + 1, port + 8, port + 3]
+    words = [w for p in links for w in ("--link", f"mavlink://127.0.0.1:{p}")]
+    with (
+        vehicle(*options(port, port + 4), "--task-config", "num_drones=4"),
+        Relay(port + 2, port + 8, port + 6) as relay,
+        flying(hover_bundle, *words, "--seconds", "10", "--log", str(log), policies=4) as process,
+    ):
+        relay.cut()
+        said, _ = process.communicate(timeout=60)
+    ends = [line.partition(": ")[2] for line in said.splitlines() if ": landed" in line or ": ended" in line]
+    assert [e.startswith("landed") for e in ends] == [True, True, False, True], said
+    assert "silent" in ends[2] or "stale" in ends[2]
+
+
+class Relay:
+    """Forwards packets between a vehicle and a station until it is cut."""
+
+    def __init__(self, station: int, link: int, listen: int) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", station))
+        self._socket.settimeout(0.05)
+        self._link, self._vehicle = ("127.0.0.1", link), ("127.0.0.1", listen)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            try:
+                packet, peer = self._socket.recvfrom(4096)
+            except TimeoutError:
+                continue
+            self._socket.sendto(packet, self._link if peer == self._vehicle else self._vehicle)
+
+    def cut(self) -> None:
+        """Nothing passes any more."""
+        self._over.set()
+        self._thread.join()
+
+    def __enter__(self) -> Relay:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.cut()
+        self._socket.close()
+
+
+def test_the_vehicle_lands_when_the_runtime_is_killed(hover_bundle: Path) -> None:
+    port = free_port(3)
+    with vehicle(*options(port, port + 1)):
+        # the vehicle answers whoever speaks to it: the watcher asks for nothing but a heartbeat
+        sender = mavutil.mavlink_connection(f"udpout:127.0.0.1:{port + 1}", source_system=200)
+        sender.mav.heartbeat_send(mav.MAV_TYPE_GCS, mav.MAV_AUTOPILOT_INVALID, 0, 0, 0)
+        with flying(hover_bundle, "--link", f"mavlink://127.0.0.1:{port}") as process:
+            assert mode(sender) == 6
+            process.send_signal(signal.SIGKILL)
+            # COM_OF_LOSS_T is 0.06 s, and a heartbeat follows every change of mode; the machine may be busy
+            assert wait_for(lambda: mode(sender) == 4, 2.0) < 1.5
+            wait_for(lambda: not armed(sender), 20.0)
+
+
+def beat(connection: mavutil.mavfile) -> mav.MAVLink_heartbeat_message:
+    """The next heartbeat; those that wait in the socket's buffer are old."""
+    while connection.recv_msg() is not None:
+        pass
+    out = connection.recv_match(type="HEARTBEAT", blocking=True, timeout=5)
+    assert out is not None
+    return out
+
+
+def mode(connection: mavutil.mavfile) -> int:
+    return int(beat(connection).custom_mode) >> 16 & 0xFF
+
+
+def armed(connection: mavutil.mavfile) -> bool:
+    return bool(beat(connection).base_mode & mav.MAV_MODE_FLAG_SAFETY_ARMED)
+
+
+def test_refusals(hover_bundle: Path, tmp_path: Path) -> None:
+    port = free_port(2)
+    bundle = str(hover_bundle)
+    nobody = run_refused(["fly", bundle, "--link", f"mavlink://127.0.0.1:{port}"])
+    assert "no vehicle sends heartbeats" in nobody
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", port))
+        assert "is another program using it" in run_refused(["fly", bundle, "--link", f"mavlink://127.0.0.1:{port}"])
+    assert "unknown protocol" in run_refused(["fly", bundle, "--link", "mavlnk://:14540"])
+    assert "unknown option" in run_refused(["fly", bundle, "--link", f"mavlink://:{port}?hovr=0.5"])
+    bad = tmp_path / "safety.toml"
+    bad.write_text("[limits]\ntilt_degrees = 3\n")
+    assert "tilt_deg" in run_refused(["fly", bundle, "--dry-run", "--safety", str(bad)])
+    assert "takes no command" in run_refused(["fly", bundle, "--dry-run", "--command", "goal=1,2,3"])
+
+
+def unit(values: list[float]) -> np.ndarray:
+    out = np.array(values)
+    return out / np.linalg.norm(out)
+
+
+vectors = st.lists(st.floats(-10, 10), min_size=3, max_size=3)
+rotations = st.lists(st.floats(-1, 1), min_size=4, max_size=4).filter(lambda v: np.linalg.norm(v) > 0.1).map(unit)
+
+
+def matrix(q: np.ndarray) -> np.ndarray:
+    """The matrix of a rotation, by its definition."""
+    w, x, y, z = q
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+@given(rotations, vectors)
+def test_a_turned_body_vector_is_the_same_arrow_in_both_conventions(q: np.ndarray, v: list[float]) -> None:
+    ours = matrix(q) @ v
+    theirs = matrix(np.asarray(rotation_to_ned(q), float)) @ to_frd(v)
+    np.testing.assert_allclose(theirs, to_ned(ours), atol=1e-4)
+    np.testing.assert_allclose(from_ned(to_ned(v)), v)
+    np.testing.assert_allclose(from_frd(to_frd(v)), v)
+    np.testing.assert_allclose(abs(np.dot(rotation_from_ned(rotation_to_ned(q)), q)), 1.0, atol=1e-5)
+
+
+def test_headings() -> None:
+    assert yaw_to_ned(0.0) == pytest.approx(math.pi / 2)  # east
+    assert yaw_to_ned(math.pi / 2) == pytest.approx(0.0)  # north
+
+
+@pytest.fixture(scope="module")
+def server():  # type: ignore[no-untyped-def]
+    made = MavlinkDrone(DroneVehicle(rookery.make("drone-hover", num_envs=1)), port=free_port(1))
+    yield made
+    made.close()
+
+
+def test_damaged_packets_change_nothing(server: MavlinkDrone) -> None:
+    """Random bytes, damaged copies of good packets, and good packets with wild values: no error, and no command that is not
+    finite reaches the vehicle."""
+    rng = random.Random(0)
+    codec = mav.MAVLink(None, srcSystem=255, srcComponent=190)
+    wild = [float("nan"), float("inf"), -1e38, 0.0, 1e9]
+    for _ in range(3000):
+        kind = rng.randrange(3)
+        pick = [rng.choice(wild) for _ in range(11)]
+        good = (
+            mav.MAVLink_command_long_message(1, 1, rng.randrange(1000), 0, *pick[:7])
+            if kind
+            else (mav.MAVLink_set_attitude_target_message(0, 1, 1, rng.randrange(256), pick[:4], *pick[4:8]))
+        )
+        packet = bytearray(good.pack(codec))
+        if kind == 2:
+            for _ in range(rng.randrange(1, 8)):
+                packet[rng.randrange(len(packet))] = rng.randrange(256)
+        server._in.put(server.vehicle.now, (bytes(packet), ("127.0.0.1", 9)))
+    server.receive()
+    for _ in range(20):
+        server.vehicle.step()
+        server.send()
+    assert all(np.isfinite(o.setpoint).all() for o in server.vehicle._onboard)
+    assert np.isfinite(server.vehicle.truth(0)["position"]).all()
