@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
 Array = NDArray[np.float32]
-Part = StateC | LoopsC
 
 
 class C(Exporter):
@@ -83,7 +82,7 @@ def c_source(contract: Contract, group: str, arrays: Mapping[str, Array], prefix
         RookeryError: when the prefix is not a C identifier, or a stage has no C.
     """
     _check_prefix(prefix)
-    below: list[Part] = [StateC(contract, group, prefix), LoopsC(contract, group, prefix)]
+    below = StateC(contract, group, prefix), LoopsC(contract, group, prefix)
     return _code(contract.groups[group], arrays, prefix, header, below), _header(contract, group, prefix, below)
 
 
@@ -92,7 +91,7 @@ def _check_prefix(prefix: str) -> None:
         raise RookeryError(f"{prefix!r} cannot begin C names: use letters, digits and underscores, a letter first.")
 
 
-def _header(contract: Contract, group: str, prefix: str, below: Sequence[Part]) -> str:
+def _header(contract: Contract, group: str, prefix: str, below: tuple[StateC, LoopsC]) -> str:
     declared = contract.groups[group]
     spec = declared.spec
     upper = prefix.upper()
@@ -103,13 +102,15 @@ def _header(contract: Contract, group: str, prefix: str, below: Sequence[Part]) 
  * {_c(contract.task_id)}, agent group {_c(group)}: a policy exported by Rookery {_c(contract.rookery_version)}.
  *
  * Stages: {_c(functions.chain.words)}.
- * C99; needs <math.h> only. Reentrant: no static data is written. Stack: about {functions.stack} bytes.
+ * C99; needs <math.h> only. Reentrant: no static data is written.
+ * Stack of {prefix}_step: about {functions.stack + below[0].stack} bytes.
  *
  * Call it every {contract.control_dt:g} s. Delays in training, in steps of {contract.physics_dt:g} s: observation
  * {_delay(contract.latency.observation)}; action {_delay(contract.latency.action)}.
  * World: {world}. Body: {body}. Quaternions: {quaternion}.
- * A NaN in the observation gives NaN actions: test for it before you use them.
+ * A NaN in the observation gives NaN actions: {prefix}_step tests for it.
  *
+ *     {prefix}_step(&controller, &state, command); all of it, from {prefix}_state to commands; or its parts:
 {_observe_lines(functions, prefix)}
 {_policy_lines(functions, prefix)}
  *     {prefix}_command(action, command); actions -> physical commands in the units below
@@ -245,7 +246,9 @@ def _actuator_line(group: ContractGroup) -> str:
     return f"\n *\n * Motors or joints are numbered in the order {order}." if order else ""
 
 
-def _code(group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header: str, below: Sequence[Part]) -> str:
+def _code(
+    group: ContractGroup, arrays: Mapping[str, Array], prefix: str, header: str, below: tuple[StateC, LoopsC]
+) -> str:
     terms = group.spec.observation
     action = group.spec.action
     functions = Functions(group, prefix)

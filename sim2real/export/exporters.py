@@ -34,6 +34,8 @@ EXPORTERS: dict[str, str | type[Exporter]] = {
     "cpp": "rookery.sim2real.export.cpp_header:Cpp",
     "readme": "rookery.sim2real.export.readme:Readme",
     "golden": "rookery.sim2real.export.golden:GoldenVectors",
+    "linux": "rookery.sim2real.export.linux_target:Linux",
+    "crazyflie": "rookery.sim2real.export.crazyflie_target:Crazyflie",
     "mcu": "rookery.sim2real.export.mcu:Microcontroller",
 }
 """By name the class, or its "module:Class"."""

@@ -84,6 +84,11 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
     np.savez(path, fingerprint=np.array(fingerprint), **arrays)
 
 
+def act_golden(policy: Policy, observations: Array) -> Array:
+    """Actions [n, D] for observations [n, O], which come one after the other from an episode's start; without gradients."""
+    return _actions(policy, observations, np.arange(len(observations)) == 0)
+
+
 def _actions(policy: Policy, observations: Array, start: NDArray[np.bool_], known: Array | None = None) -> Array:
     """Actions [n, D] of a policy, step by step where it has memory."""
     import torch

@@ -24,6 +24,7 @@ last action, clocks, the values of the step before, the frames of a history, the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -51,6 +52,8 @@ class StateC:
     Attributes:
         members: quantities of the struct by the name of the member, in the order of the terms.
         clocks: those that the controller runs, by the name of its member.
+        before: quantities of the step before, by the name of the controller's member.
+        memory: numbers in the network's memory.
     """
 
     def __init__(self, contract: Contract, group: str, prefix: str) -> None:
@@ -62,7 +65,7 @@ class StateC:
         self.control_dt = contract.control_dt
         self.frame, self.history = spec.frame_size, spec.history
         self.inputs, self.outputs = declared.trained.inputs, declared.trained.outputs
-        self.memory = declared.trained.state_size > 0
+        self.memory = declared.trained.state_size
         self._homes = () if declared.actuation is None else tuple(j.home for j in declared.actuation.joints)
         seen = [t.expression for t in self.terms if not t.hidden]
         clocks = clocks_of(seen)
@@ -99,6 +102,12 @@ class StateC:
         """The array of a quantity of the step before."""
         return next(f"controller->{name}" for name, other in self.before.items() if other == q)
 
+    @property
+    def stack(self) -> int:
+        """Bytes of the caller's stack for a control step without those of the policy, about."""
+        arrays = re.findall(r"^ *float \w+\[(\d+)\];", self._observe() + self._acted(), re.M)
+        return 4 * (sum(map(int, arrays)) + self.inputs + self.outputs) + 280
+
     def declarations(self) -> str:
         """For the header: both structs and the functions."""
         p, upper = self.prefix, self.prefix.upper()
@@ -132,8 +141,17 @@ void {p}_acted({p}_controller *controller, const {p}_state *now, const float act
 int {p}_step({p}_controller *controller, const {p}_state *now, float command[{upper}_POLICY_ACTIONS]);
 """
 
+    @property
+    def kept(self) -> dict[str, int]:
+        """Members of the controller, each of so many words of 4 bytes, in their order."""
+        out = {"begun": 1} | ({} if self.last_action is None else {"last_action": self.outputs})
+        out |= dict.fromkeys(self.clocks, 1) | {name: q.size for name, q in self.before.items()}
+        if self.history > 1:
+            out["frames"] = self.inputs
+        return out | ({"memory": self.memory} if self.memory else {})
+
     def _controller(self) -> str:
-        """Members of the controller."""
+        """Members of the controller, as in `kept`."""
         upper = self.prefix.upper()
         out = ["int begun; /* 0 until the first step of an episode */"]
         if self.last_action is not None:
@@ -212,7 +230,7 @@ int {p}_step({p}_controller *controller, const {p}_state *now, float command[{up
 
     def _act(self) -> str:
         p = self.prefix
-        memory = "&controller->memory, " * self.memory
+        memory = "&controller->memory, " * (self.memory > 0)
         steps = [
             f"float obs[{self.inputs}];",
             f"{p}_observe_state(controller, now, obs);",

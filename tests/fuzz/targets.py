@@ -35,6 +35,7 @@ from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.check import check_header, open_onnx, read_golden, read_weights
+from rookery.sim2real.export.cpp_header import cpp_header
 from rookery.sim2real.export.golden import write_golden
 from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY
 from rookery.sim2real.gate.profile import load_profile, profiles
@@ -160,6 +161,7 @@ def write_bundle(folder: Path, memory_size: int = 0) -> None:
     code, header = c_source(contract, "drone", policy_arrays(policy), "rookery", "policy.h")
     (folder / "policy.c").write_text(code)
     (folder / "policy.h").write_text(header)
+    (folder / "policy.hpp").write_text(cpp_header(contract, "drone", "rookery", "policy.h"))
     write_golden(policy, contract.fingerprint, folder / "golden.npz")
     kinds = [("obs", "action", 6, 2), *[("h_in", "h_out", memory_size, memory_size)] * (memory_size > 0)]
     ends = [

@@ -374,7 +374,9 @@ def test_classical_controller_hovers(capsys):
 
 def test_export_and_check_json(run_folder, capsys, in_tmp):
     written = answer(capsys, "export", run_folder, "--out", "bundle")
-    assert {"policy.onnx", "policy.c", "policy.h", "contract.json", "golden.npz"} == set(written["files"])
+    assert {"README.md", "policy.onnx", "policy.c", "policy.h", "policy.hpp", "contract.json", "golden.npz"} == set(
+        written["files"]
+    )
     checked = answer(capsys, "export", "--check", "bundle")
     assert 0.0 <= checked["onnx_max_error"] < 1e-5
     assert 0.0 <= checked["c_max_error"] < 1e-5

@@ -84,6 +84,11 @@ class Runtime:
         assert fine == 1
         return command
 
+    def network(self, obs: Vector) -> Vector:
+        """Actions of the network alone; its memory is the controller's."""
+        memory = [self.controller.memory] if hasattr(self.controller, "memory") else []
+        return self.call("policy", obs, *memory, out=self.sizes["POLICY_ACTIONS"])
+
     def kinematics(self, solve: Callable[[Vector], tuple[Vector, Vector, Vector]]) -> Any:
         """A callback of the C for a function from joint angles to a tool's place [3], matrix [3, 3] and Jacobian [6, J]."""
         joints = len(self.sensed.angle)

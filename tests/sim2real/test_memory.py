@@ -28,7 +28,7 @@ from rookery.sim2real.export.mcu import COMPILER, EMULATOR, SIZE, check_mcu
 from rookery.sim2real.export.native import NativePolicy, compile_library, read_header
 from rookery.sim2real.gate.exported import Compared, act_native, compile_policies
 from tests.sim2real.conftest import make_env
-from tests.sim2real.independent_runtime import Network
+from tests.sim2real.independent_runtime import Runtime
 
 FRAME, HISTORY, MEMORY = 5, 3, 12
 TERMS = (Term("angle", 2, "rad", scale=0.5), Term("rate", 3, "rad/s", "body", clip=4.0))
@@ -280,12 +280,12 @@ def test_on_a_microcontroller(shared: Path) -> None:
 
 
 def test_a_runtime_without_rookery(shared: Path) -> None:
-    network = Network(shared)
+    robot = Runtime(shared)
     obs, start, wanted = steps(made())
     for i, row in enumerate(obs):
         if start[i] and i:
-            network.reset()
-        np.testing.assert_allclose(network(row), wanted[i], atol=1e-5)
+            robot.start()
+        np.testing.assert_allclose(robot.network(row), wanted[i], atol=1e-5)
 
 
 def test_the_gates_c_and_torch_remember_alike(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from rookery.cli.main import main
 from rookery.policies.training.store import load_policy
-from tests.sim2real.independent_runtime import Network
+from tests.sim2real.independent_runtime import Runtime
 
 SMALL = (
     "--steps 768 --num-envs 8 --rollout-steps 8 --hidden 16 --batch 32 --learning-starts 128 --buffer-size 2000 --n-step 1 "
@@ -86,14 +86,14 @@ def test_c_and_onnx_follow_the_policy_through_episodes(trained: tuple[Path, Path
     policy = load_policy(run)[0]["drone"]
     rows, start = observations(policy)
     wanted = followed(policy, rows, start)
-    compiled = Network(bundle)
+    compiled = Runtime(bundle)
     session = ort.InferenceSession(bundle / "policy.onnx", providers=["CPUExecutionProvider"])
     assert [i.name for i in session.get_inputs()] == ["obs", *(["h_in"] if policy.state_size else [])]
     for row, new, action in zip(rows, start, wanted, strict=True):
         if new:
-            compiled.reset()
+            compiled.start()
             state = {"h_in": np.zeros((1, policy.state_size), np.float32)} if policy.state_size else {}
-        np.testing.assert_allclose(compiled(row), action, atol=1e-5)
+        np.testing.assert_allclose(compiled.network(row), action, atol=1e-5)
         got, *after = session.run(None, {"obs": row[None], **state})
         state = dict(zip(state, after, strict=True))
         np.testing.assert_allclose(got[0], action, atol=1e-5)
