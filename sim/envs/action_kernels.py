@@ -1,110 +1,101 @@
-"""Check, clip and delay of actions, compiled. A group is described by a row of int64, see Layout."""
+"""Check, clip and delay of actions, compiled."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from what they are given; annotations would say less.
 from __future__ import annotations
 
-from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rookery.sim.pointers import copy, floats, integers
+from rookery.sim.pointers import copy
 from rookery.sim.random_kernels import kernel, uniform01
 
-
-class Layout(IntEnum):
-    """Columns of a group's description."""
-
-    WORLDS = 0  # N
-    SIZE = 1  # A D
-    PHYSICS_STEPS = 2  # K
-    ROWS = 3  # of the history
-    MOST = 4  # physics steps, the longest delay
-    # addresses
-    HISTORY = 5  # [ROWS, N, A D], a ring
-    LATE = 6  # [ROWS, N] int64, physics steps from an action to its effect
-    DELAY = 7  # [N] int64, physics steps
-    JITTER = 8  # [N] int64, physics steps
-    PUSHED = 9  # [1] int64 number of pushes, from which the ring goes on
-    KEYS = 10  # [N] int64 of the random streams
-    COUNTERS = 11
-
-
-L = Layout
 _ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
 
 
+class ActionArrays(NamedTuple):
+    """Actions of a group that are on their way, [N] or as said.
+
+    Args:
+        history: [R, N, A D], a ring of the newest R actions.
+        late: [R, N] int64 physics steps from an action to its effect.
+        delay, jitter: int64 physics steps, see `rookery.sim.envs.delays.ActionDelay`.
+        pushed: [1] int64 number of pushes, from which the ring goes on.
+        keys, counters: int64, of the random streams.
+        most: physics steps, the longest delay.
+    """
+
+    history: NDArray[np.float32]
+    late: NDArray[np.int64]
+    delay: NDArray[np.int64]
+    jitter: NDArray[np.int64]
+    pushed: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    counters: NDArray[np.int64]
+    most: int
+
+
 @kernel
-def clip(at, source, target):
-    """float32 [N, A D] at `source`, limited to [-1, 1], to `target`; the first world with NaN or infinity, or -1."""
-    n, size = at[L.WORLDS], at[L.SIZE]
-    x = floats(source, n * size)
-    y = floats(target, n * size)
+def clip(source, target):
+    """float32 `source` [N, A, D], limited to [-1, 1], to `target`; the first world with NaN or infinity, or -1."""
+    x = source.reshape(source.size)
+    y = target.reshape(target.size)
     wrong = 0
-    for j in range(n * size):
+    for j in range(len(x)):
         v = x[j]
         wrong += v - v != _ZERO
         v = _ONE if v > _ONE else v
         y[j] = -_ONE if v < -_ONE else v
     if wrong:
-        for j in range(n * size):
+        for j in range(len(x)):
             if x[j] - x[j] != _ZERO:
-                return j // size
+                return j // (len(x) // len(source))
     return -1
 
 
 @kernel
 def forget(at, ids, neutral, losing, arrived):
     """The worlds `ids` have been given nothing but `neutral` [A D], and lose nothing now (see `lose`)."""
-    size, rows = at[L.SIZE], at[L.ROWS]
-    history = floats(at[L.HISTORY], at[L.WORLDS] * rows * size)
-    late = integers(at[L.LATE], at[L.WORLDS] * rows)
-    delays = integers(at[L.DELAY], at[L.WORLDS])
-    jitter = integers(at[L.JITTER], at[L.WORLDS])
-    n = at[L.WORLDS]
+    rows, _, size = at.history.shape
     for i in ids:
         losing[i] = 0
         copy(arrived[i], 0, neutral, 0, size)
-        if delays[i] > 0 or jitter[i] > 0:
+        if at.delay[i] > 0 or at.jitter[i] > 0:
             for r in range(rows):
-                late[r * n + i] = 0
-                copy(history, (r * n + i) * size, neutral, 0, size)
+                at.late[r, i] = 0
+                copy(at.history[r, i], 0, neutral, 0, size)
 
 
 @kernel
-def delay(at, source, target):
-    """Take actions [N, A D] at `source`; write those in force in each physics step, [N, K, A D], to `target`: of those that
-    have arrived, the one that was given last."""
-    n, size, steps, rows = at[L.WORLDS], at[L.SIZE], at[L.PHYSICS_STEPS], at[L.ROWS]
-    x = floats(source, n * size)
-    out = floats(target, n * steps * size)
-    history = floats(at[L.HISTORY], n * rows * size)
-    late = integers(at[L.LATE], n * rows)
-    delays = integers(at[L.DELAY], n)
-    jitter = integers(at[L.JITTER], n)
-    keys = integers(at[L.KEYS], n)
-    counters = integers(at[L.COUNTERS], n)
-    pushed = integers(at[L.PUSHED], 1)
-    pushed[0] += 1
-    head = pushed[0] % rows
-    newest = head * n
-    for j in range(n * size):
-        history[newest * size + j] = x[j]
+def delay(at, action, out):
+    """Take `action` [N, A, D]; write those in force in each physics step to `out` [N, K, A, D]: of those that have arrived, the
+    one that was given last."""
+    rows, n, size = at.history.shape
+    steps = out.shape[1]
+    x = action.reshape(n, size)
+    given = out.reshape(n, steps, size)
+    at.pushed[0] += 1
+    head = at.pushed[0] % rows
     for i in range(n):
-        first = i * steps * size
-        now = delays[i]
-        if jitter[i] > 0:
-            counters[i] += 1
-            now = min(now + np.int64(uniform01(keys[i], counters[i]) * np.float32(jitter[i] + 1)), at[L.MOST])
-        late[newest + i] = now
-        row, before, end = newest + i, 0, steps  # each action is in force from its arrival to that of newer ones
+        for j in range(size):
+            at.history[head, i, j] = x[i, j]
+    for i in range(n):
+        now = at.delay[i]
+        if at.jitter[i] > 0:
+            at.counters[i] += 1
+            extra = uniform01(at.keys[i], at.counters[i]) * np.float32(at.jitter[i] + 1)
+            now = min(now + np.int64(extra), at.most)
+        at.late[head, i] = now
+        row, before, end = head, 0, steps  # each action is in force from its arrival to that of newer ones
         while end > 0:
-            begin = min(max(late[row] - before, 0), end)
+            begin = min(max(at.late[row, i] - before, 0), end)
             for k in range(begin, end):
-                copy(out, first + k * size, history, row * size, size)
+                copy(given[i, k], 0, at.history[row, i], 0, size)
             end = begin
-            row = row - n if row >= n else row + (rows - 1) * n
+            row = row - 1 if row > 0 else rows - 1
             before += steps
 
 

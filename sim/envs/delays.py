@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import action_kernels as kernels
-from rookery.sim.envs.action_kernels import Layout
+from rookery.sim.envs.action_kernels import ActionArrays
 from rookery.sim.envs.parameter_kernels import acting
 from rookery.sim.random import Streams
 from rookery.sim.randomization.batch import Batch
@@ -87,22 +87,19 @@ class ActionDelay(Buffers):
         self.buffer("delay", num_envs, dtype=torch.int64)
         self.buffer("jitter", num_envs, dtype=torch.int64)
         self.buffer("pushed", 1, dtype=torch.int64)
-        self._delays = self.delay.numpy(), self.jitter.numpy()
-        self._at = np.zeros(len(Layout), np.int64)
-        self._at[: Layout.MOST + 1] = num_envs, count * size, physics_steps, rows, round(MAX_DELAY / dt)
-        places = {
-            Layout.HISTORY: self.history, Layout.LATE: self.late, Layout.DELAY: self.delay, Layout.JITTER: self.jitter,
-            Layout.PUSHED: self.pushed, Layout.KEYS: self._streams.key, Layout.COUNTERS: self._streams.counter,
-        }  # fmt: skip
-        for place, buffer in places.items():
-            self._at[place] = buffer.data_ptr()
+        self._at = ActionArrays(
+            self.history.view(rows, num_envs, count * size).numpy(), self.late.numpy(), self.delay.numpy(), self.jitter.numpy(),
+            self.pushed.numpy(), self._streams.keys, self._streams.counters, round(MAX_DELAY / dt),
+        )  # fmt: skip
 
     def configure(self, ids: NDArray[np.int64], values: Batch) -> None:
         """Set what `values` has of "action_delay" and "action_jitter", s rounded to physics steps, of "action_dropout", how
         likely actions get lost, and of "action_hold", for how many s then, at least a control step, for the worlds `ids` that
         begin an episode."""
         rows = values.places.rows(PARAMETERS)
-        self.on, self.lossy = acting(values.table, rows, ids, self.dt, self._control_dt, *self._delays, *self._loss[:2])
+        self.on, self.lossy = acting(
+            values.table, rows, ids, self.dt, self._control_dt, self._at.delay, self._at.jitter, *self._loss[:2]
+        )
 
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Forget the actions of the last episode."""
@@ -115,7 +112,7 @@ class ActionDelay(Buffers):
         if action.dtype is not torch.float32 or not action.is_contiguous():
             action = action.float().contiguous()
         out = torch.empty(self._shape)
-        return out, kernels.clip(self._at, action.data_ptr(), out.data_ptr())
+        return out, kernels.clip(action.detach().numpy(), out.numpy())
 
     def push(self, action: Tensor) -> Tensor:
         """Take [N, A, D] as `clip` gives it; give what is in force: the same where nothing is delayed, else [N, K, A, D]."""
@@ -126,10 +123,10 @@ class ActionDelay(Buffers):
         if not self.on:
             return action
         out = torch.empty(self._in_force)
-        kernels.delay(self._at, action.data_ptr(), out.data_ptr())
+        kernels.delay(self._at, action.numpy(), out.numpy())
         return out
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
-        self.on = any(bool(steps.any()) for steps in self._delays)
+        self.on = bool(self.delay.any() or self.jitter.any())
         self.lossy = bool(self.loss.any())

@@ -24,7 +24,7 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import observation_kernels as kernels
 from rookery.sim.envs.delays import MAX_DELAY
-from rookery.sim.envs.observation_kernels import Layout
+from rookery.sim.envs.observation_layout import SHAPES, Layout
 from rookery.sim.envs.parameter_kernels import observing
 from rookery.sim.errors import RookeryError
 from rookery.sim.pointers import TensorTable
@@ -74,10 +74,22 @@ class _Pipeline(Buffers):
     def _constant(self, where: Layout, values: NDArray[np.generic]) -> None:
         values = np.ascontiguousarray(values)
         self._constants.append(values)
-        self._at[where] = values.ctypes.data
+        self._point(where, torch.from_numpy(values))
 
-    def _point(self, where: Layout, buffer: Tensor) -> None:
-        self._at[where] = buffer.data_ptr()
+    def _point(self, where: Layout, memory: Tensor) -> None:
+        """Write the address of what a column of the description stands for.
+
+        Raises:
+            TypeError: it is not what the kernels take it for.
+        """
+        n, size, history, rows = (int(self._at[i]) for i in (Layout.WORLDS, Layout.FRAME, Layout.HISTORY, Layout.ROWS))
+        sizes = {"1": 1, "N": n, "S": self.count * size, "H": history, "R": rows, "T": len(self.terms)}
+        sizes["P"] = int(self._at[Layout.NOISY_PAIRS])
+        kind, axes = next((k, a) for k, shapes in SHAPES.items() for a, some in shapes.items() if where in some)
+        wanted = math.prod(sizes[axis] for axis in axes.split())
+        if memory.dtype != getattr(torch, kind) or memory.numel() != wanted or not memory.is_contiguous():
+            raise TypeError(f"{where.name} points to {memory.dtype} {tuple(memory.shape)}, not to {kind} [{axes}].")
+        self._at[where] = memory.data_ptr()
 
     def _observe(self, ids: NDArray[np.int64], begins: bool, terms: Mapping[str, Tensor], out: Tensor) -> None:
         self._table.update(terms)
@@ -144,8 +156,8 @@ class ObservationPipeline(_Pipeline):
         sigma = self._column([t.noise for t in self.terms])
         self._constant(Layout.SIGMA, sigma)
         pairs = np.unique(np.flatnonzero(sigma) % max((len(sigma) + 1) // 2, 1))
-        self._constant(Layout.PAIRS, pairs)
         self._at[Layout.NOISY_PAIRS] = len(pairs)
+        self._constant(Layout.PAIRS, pairs)
         frame = (group.count, self.frame_size)
         self._point(Layout.NOISE, self.buffer("noise", num_envs))
         self._point(Layout.BIAS, self.buffer("bias", num_envs))
@@ -228,10 +240,9 @@ class CleanPipeline(_Pipeline):
 
     def __init__(self, declared: ObservationSet, num_envs: int, count: int) -> None:
         super().__init__(declared.terms, declared.history, num_envs, count)
-        nothing = np.zeros(num_envs, np.int64)  # also as float32
         self._at[Layout.ROWS] = 1
-        for where in (Layout.NOISE, Layout.EXTRA):
-            self._constant(where, nothing)
+        self._constant(Layout.NOISE, np.zeros(num_envs, np.float32))
+        self._constant(Layout.EXTRA, np.zeros(num_envs, np.int64))
         if self.history > 1:
             self.buffer("newest", num_envs, count, declared.size)
 

@@ -1,17 +1,15 @@
 """From a task's raw terms to what agents observe, compiled: one call for all terms of a group.
 
-A group is described by a row of int64 (`Layout`): sizes, and addresses of buffers and of constants. Columns of constants have
-one number for each of the A F components of a world, agent by agent.
+A group is described by a row of int64, see observation_layout.
 """
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from what they are given; annotations would say less.
 from __future__ import annotations
 
-from enum import IntEnum
-
 import numpy as np
 
+from rookery.sim.envs.observation_layout import Layout
 from rookery.sim.pointers import ADDRESS, STRIDES, copy, floats, integers, load, matrix
 from rookery.sim.random_kernels import compiled, inlined, kernel, normal_pair, normals_of, uniform01, word
 
@@ -20,56 +18,13 @@ COMPONENTS_AT_ONCE = 4096
 """Worlds are handled some at a time: enough normals for vector code, few enough components for the cache."""
 
 
-class Layout(IntEnum):
-    """Columns of a group's description."""
-
-    WORLDS = 0  # N
-    AGENTS = 1  # A
-    FRAME = 2  # F
-    HISTORY = 3  # H
-    ROWS = 4  # of the delay line
-    DELAYED = 5  # whether a term has a delay of its own
-    NOISY_PAIRS = 6  # how many of a world's pairs of normals reach a component with noise
-    # addresses of state
-    NOISE = 7  # [N] factors on noise
-    BIAS = 8  # [N] factors on bias
-    OFFSET = 9  # [N, A F] bias of the episode, 0 where its factor is
-    EXTRA = 10  # [N] int64 delay beside the terms' own, control steps
-    PAST = 11  # [ROWS, N, A F] the delay line, a ring
-    FRAMES = 12  # [N, H, A F] the history, a ring
-    PUSHED = 13  # [1] int64 number of pushes, from which the rings go on
-    KEYS = 14  # [N] int64 of the random streams
-    COUNTERS = 15
-    # addresses of constants
-    STARTS = 16  # [terms] int64, of each term in a frame
-    SIZES = 17  # [terms] int64
-    SCALE = 18  # [A F]
-    CLIP = 19
-    SIGMA = 20  # declared noise
-    HALF_WIDTH = 21  # declared bias
-    OWN = 22  # int64 delay of the term, control steps
-    PAIRS = 23  # [NOISY_PAIRS] int64
-    DRIFT = 24  # declared drift of a control step
-    # addresses of state, of pipelines with noise alone
-    DRIFTING = 25  # [N] factors on drift; 0 for a pipeline that has none of what follows
-    WALK = 26  # [N, A F] of the episode
-    JITTER = 27  # [N] int64 control steps, the most that is added to the delay
-    AGE = 28  # [N] int64 of the newest frame that has arrived, control steps
-    DROPOUT = 29  # [N] how likely it is that nothing arrives
-    HELD = 30  # [N, A F] what arrived last
-    # constants of these
-    DRIFTS = 31  # whether a term drifts
-    WALKS_WITH = 32  # [A F] int64 the component whose walk is added to this one
-    ARRIVES = 33  # [A F] int64 0 for components that never leave the policy's computer: they are neither late nor lost
-
-
 L = Layout
 _ZERO = np.float32(0.0)
 
 
 @inlined
 def _follows(rows, t, u, size):
-    """Whether the components of term u lie next to the `size` ones from term t on, in one tensor."""
+    """True where the components of term u lie next to the `size` ones from term t on, in one tensor."""
     same = rows[u, ADDRESS] == rows[t, ADDRESS] + 4 * size and rows[t, STRIDES + 2] == 1
     for k in range(3):
         same &= rows[u, STRIDES + k] == rows[t, STRIDES + k]

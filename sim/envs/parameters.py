@@ -93,7 +93,7 @@ def env_parameters(
 
 
 def drawn_now(randomization: Randomization) -> dict[str, Any]:
-    """Of `Deployment`: what is drawn now, by the present share of a curriculum."""
+    """Ranges of `Deployment` that are drawn now, by the present share of a curriculum."""
     curriculum = randomization.curriculum
     share = curriculum.share.item()
     ranges = {name: r for name, r in randomization.ranges.items() if name in LINK}

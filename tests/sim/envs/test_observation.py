@@ -8,6 +8,7 @@ import torch
 
 from rookery.sim.envs.delays import MAX_DELAY
 from rookery.sim.envs.observation import ObservationPipeline, check_terms
+from rookery.sim.envs.observation_layout import Layout
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
 from rookery.sim.randomization.batch import Batch
@@ -248,3 +249,10 @@ def test_slices_cover_the_vector():
     g = Group(1, (Term("a", 2), Term("b", 1), Term("c", 3)), ACTION)
     assert g.slices() == {"a": slice(0, 2), "b": slice(2, 3), "c": slice(3, 6)}
     assert g.observation_size == 6
+
+
+def test_memory_that_is_not_what_the_kernels_take_it_for_is_refused() -> None:
+    p = pipeline(Term("x", 3))
+    for wrong in (torch.zeros(4, 2, 2), torch.zeros(4, 2, 3, dtype=torch.float64), torch.zeros(4, 3, 2).mT):
+        with pytest.raises(TypeError, match=r"WALK points to .*, not to float32 \[N S\]"):
+            p._point(Layout.WALK, wrong)
