@@ -54,7 +54,7 @@ class Normalizer:
 
 @dataclass(frozen=True)
 class Actor:
-    """What a file holds.
+    """Contents of a file.
 
     Args:
         library: "rsl_rl", "sb3" or "skrl".
