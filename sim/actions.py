@@ -57,7 +57,7 @@ def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Ten
 
 
 def not_finite(group: str, world: int) -> RookeryError:
-    """What is said of actions with NaN or infinity."""
+    """The error for actions with NaN or infinity."""
     return RookeryError(f"actions of {group!r} contain NaN or infinity, first in world {world}: check the policy.")
 
 

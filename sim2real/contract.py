@@ -122,7 +122,7 @@ class ContractGroup:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a policy comes from; None where it is not known.
+    """Origin of a policy; None where it is not known.
 
     Args:
         steps: control steps over all worlds.
@@ -161,7 +161,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Contract:
-    """What the numbers that go into and come out of a policy mean.
+    """Meaning of the numbers that go into and come out of a policy.
 
     Args:
         task_id: registered name of the task.

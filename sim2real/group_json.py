@@ -90,7 +90,7 @@ def _parse_term(values: Mapping[str, Any]) -> Term:
 
 
 def _parse_expression(values: Mapping[str, Any]) -> Expression:
-    """Of a term. One of an older contract, which has the formula alone, is a quantity of that name."""
+    """Expression of a term. One of an older contract, which has the formula alone, is a quantity of that name."""
     if "expression" in values:
         return from_json(values["expression"])
     name, size, unit, frame = values["formula"] or values["name"], values["size"], values["unit"], values["frame"]
@@ -102,7 +102,7 @@ def _parse_expression(values: Mapping[str, Any]) -> Expression:
 
 
 def _particular(term: Term) -> dict[str, Any]:
-    """What few terms have, written where it holds alone."""
+    """Lines that few terms have, written where it holds alone."""
     lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "local": term.local}
     lines |= {"drift": term.drift, "drift_of": term.drift_of, "shape": list(term.shape)}
     lines |= {"neighbors": term.neighbors, "present": term.present}

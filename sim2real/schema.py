@@ -265,7 +265,7 @@ def _check_group(group: Mapping[str, Any], line: str, stages: bool) -> None:
 
 
 def _check_targets(group: Mapping[str, Any], line: str) -> None:
-    """What a state estimator predicts, and which of it may be known instead."""
+    """Check what a state estimator predicts, and the targets that may be known instead."""
     targets = group.get("targets", [])
     for i, name in enumerate(group.get("future", [])):
         if name not in [t["name"] for t in targets]:

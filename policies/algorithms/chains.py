@@ -97,8 +97,8 @@ def _beside_rest(encoder: Sequence[Link], before: int, size: int, after: int) ->
 
 
 def encoder_links(config: EncoderConfig, group: Group, frames: int) -> list[Link]:
-    """What so many frames of a group's observation go through; nothing where the settings ask for nothing, or the group has
-    nothing for it.
+    """Stages that so many frames of a group's observation go through; nothing where the settings ask for nothing, or the group
+    has nothing for it.
 
     Raises:
         RookeryError: options or terms that do not go together, such as a picture that is too small.

@@ -140,7 +140,7 @@ class PPO(Algorithm):
         return out
 
     def _of(self, learner: GroupLearner, what: str) -> Tensor | None:
-        """What the context has for a learner's agents now, [N, A, ...]."""
+        """Values of the context for a learner's agents now, [N, A, ...]."""
         found = self._context.get(f"{what}.{learner.members.group}")
         return None if found is None else learner.own(found)
 
@@ -154,7 +154,7 @@ class PPO(Algorithm):
         self._step += 1
 
     def _read_context(self) -> dict[str, Tensor]:
-        """What goes with the environment's observations now: "state" of a central critic, "active.<group>",
+        """Values beside the environment's observations now: "state" of a central critic, "active.<group>",
         "action_mask.<group>", "privileged_targets.<group>" and "reveal_future_mask"; what there is none of is left out."""
         context: dict[str, Tensor] = {}
         if self.config.critic == "central":
@@ -320,7 +320,7 @@ class PPO(Algorithm):
 
     @property
     def policy_frozen(self) -> bool:
-        """Whether the critic alone learns (`critic_warmup`)."""
+        """True where the critic alone learns (`critic_warmup`)."""
         return self.updates < self.config.critic_warmup
 
     def _schedule_learning_rate(self, learner: GroupLearner, progress: float) -> None:

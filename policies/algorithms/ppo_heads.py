@@ -1,4 +1,4 @@
-"""What PPO makes of the policy network's outputs: samples, probability ratios, divergences, and their gradients.
+"""PPO's use of the policy network's outputs: samples, probability ratios, divergences, and their gradients.
 
 `Gaussian` is for continuous actions. `Mixed` has categorical heads before that, one for each choice of the action: the choices
 and the continuous components are independent given the observation, so that log-probabilities, entropies and divergences add
@@ -143,5 +143,5 @@ class Mixed(Gaussian):
 
 
 def head_of(spec: ActionSpec) -> Gaussian:
-    """What an action needs."""
+    """The head that an action needs."""
     return Mixed(spec) if spec.choices else Gaussian()

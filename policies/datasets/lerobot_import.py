@@ -206,7 +206,7 @@ def _own(read: _Reader, folder: Path, videos: bool, report: Progress) -> Dataset
 
 @dataclass(frozen=True)
 class _Parts:
-    """Where our columns stand in the data files."""
+    """Places of our columns in the data files."""
 
     ours: dict[str, Column]
     groups: list[str]

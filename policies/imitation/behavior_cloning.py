@@ -157,7 +157,7 @@ class BehaviorCloning(Algorithm):
         return figures
 
     def policies(self) -> dict[str, Policy]:
-        """What has been learnt so far, by group."""
+        """Policies as learnt so far, by group."""
         return {name: network.policy() for name, network in self.networks.items()}
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -53,7 +53,7 @@ class Population:
         self.draw(torch.arange(env.num_envs))
 
     def set_weights(self, weights: Sequence[float]) -> None:
-        """How likely each member is drawn from now on, [K] numbers of at least 0; running episodes keep theirs.
+        """Set how likely each member is drawn from now on, [K] numbers of at least 0; running episodes keep theirs.
 
         Raises:
             RookeryError: another number of them, one below 0, or all 0.
@@ -100,7 +100,7 @@ class Population:
         return out
 
     def _memories(self) -> Rows:
-        """What the members remember, by member and group."""
+        """Memories of the members, by member and group."""
         found = {k: getattr(member, "memory", {}) for k, member in enumerate(self.members)}
         return {f"memory.{k}.{g}": state for k, own in found.items() for g, state in own.items()}
 

@@ -84,7 +84,7 @@ class Choices:
         return torch.stack([part.gather(-1, index.unsqueeze(-1)).squeeze(-1) for part, index in parts]).sum(0)
 
     def entropy(self, log_probs: Tensor) -> Tensor:
-        """Of the choices together, nats [...]."""
+        """Entropy of the choices together, nats [...]."""
         return -_times(log_probs.exp(), log_probs).sum(-1)
 
     def divergence(self, old: Tensor, new: Tensor) -> Tensor:

@@ -164,7 +164,7 @@ class StageChain:
 
     @property
     def words(self) -> str:
-        """What it is, for people."""
+        """The chain in words, for people."""
         return "; ".join(leaf.stage.words for leaf in self.leaves)
 
     def check(self, group: Group, line: str) -> None:

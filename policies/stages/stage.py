@@ -126,7 +126,7 @@ class Stage:
 
     @property
     def words(self) -> str:
-        """What it is, for the header of the C file: "GRU 16 -> 32"."""
+        """The stage in words, for the header of the C file: "GRU 16 -> 32"."""
         return f"{self.kind} {self.inputs} -> {self.outputs}"
 
     @property

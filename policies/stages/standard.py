@@ -87,6 +87,6 @@ def trunk(
 
 
 def is_plain(chain: StageChain) -> bool:
-    """Whether a chain is a perceptron on the whole observation, whose actions are clipped, and nothing else."""
+    """True where a chain is a perceptron on the whole observation, whose actions are clipped, and nothing else."""
     last = chain.links[-1]
     return chain.kinds == ["normalize", "perceptron", "squash"] and isinstance(last, Squash) and last.function == "clip"

@@ -57,7 +57,7 @@ class ChainModule(nn.Module):
         return out, states[0] if len(states) == 1 else torch.cat(states, 1)
 
     def input_of(self, leaf: Leaf, x: Tensor) -> Tensor:
-        """What reaches a stage of rows [R, in], all states being those of an episode's start."""
+        """The input that reaches a stage of rows [R, in], all states being those of an episode's start."""
         return self._until(self.chain.nodes, leaf, x)
 
     def _through(

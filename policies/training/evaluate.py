@@ -1,4 +1,4 @@
-"""How good a policy is, over a fixed number of episodes that are counted fairly."""
+"""Evaluation of a policy over a fixed number of episodes that are counted fairly."""
 
 from __future__ import annotations
 

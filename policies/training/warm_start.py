@@ -108,7 +108,7 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
 
 
 def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> bool:
-    """Whether a policy with an encoder of its own kind is this learner's, term by term."""
+    """True where a policy with an encoder of its own kind is this learner's, term by term."""
     own, theirs = ((g.observation, g.history, g.action.kind) for g in (learner.spec, stored))
     same = StageChain(tuple(learner.chains.policy)) == policy.chain and own == theirs
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
@@ -125,7 +125,7 @@ def _copy(learner: GroupLearner, policy: Policy) -> None:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What is taken over: newest components of the observation, pictures among them, and the perceptron."""
+    """The part that is taken over: newest components of the observation, pictures among them, and the perceptron."""
 
     actor_inputs: int
     pictures: Convolutions | None

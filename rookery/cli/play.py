@@ -104,7 +104,7 @@ class Args:
 
 
 def _folder(run: Path) -> Path:
-    """Of the run where there is one; what comes with the package stays as it came."""
+    """Path in the run where there is one; what comes with the package stays as it came."""
     from rookery.experiments.runs import zoo
 
     ours = run.resolve() in [folder.resolve() for folder in zoo().values()]
@@ -112,7 +112,7 @@ def _folder(run: Path) -> Path:
 
 
 def _titles(args: Args) -> tuple[str, str]:
-    """Of the pictures on the left and on the right: the folders' names, with those around them where they are alike."""
+    """Titles of the pictures on the left and on the right: the folders' names, with those around them where they are alike."""
     left, right = (args.beside or args.run).resolve(), args.run.resolve()
     depth = 2 if left.name == right.name else 1
     return "/".join(left.parts[-depth:]), "/".join(right.parts[-depth:])

@@ -124,7 +124,7 @@ def open_env(
 def judging_of(
     run: Path, config: dict[str, Any] | None = None, *, controller: str = "policy", task: str | None = None
 ) -> Judging:
-    """What `open_env` judges by with the same arguments.
+    """Terms on which `open_env` judges with the same arguments.
 
     Raises:
         RookeryError: as `open_run`, or a task or config value that this version lacks.
@@ -135,5 +135,5 @@ def judging_of(
 
 
 def _is_task_alone(run: Path, controller: str) -> bool:
-    """Whether `run` names a task whose classical controller acts, and no policy."""
+    """True where `run` names a task whose classical controller acts, and no policy."""
     return controller == "classical" and is_task(str(run)) and not run.exists()

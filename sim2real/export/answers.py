@@ -1,4 +1,4 @@
-"""What ONNX Runtime and the compiled C of a bundle answer, found in a child process with limits.
+"""Answers of ONNX Runtime and of a bundle's compiled C, found in a child process with limits.
 
 The parent writes policy.onnx, policy.so, header.json and questions.npz into a temporary folder, and reads the answers:
 
@@ -58,7 +58,7 @@ def ask_onnx(model: bytes, questions: Mapping[str, NDArray[Any]], source: Path, 
 def ask_c(
     header: Header, questions: Mapping[str, NDArray[Any]], source: Path, build: Path, again: str
 ) -> dict[str, Array]:
-    """What the functions of `build`/policy.so answer: by function's name, `known` being that of policy_known.
+    """Answers of the functions of `build`/policy.so: by function's name, `known` being that of policy_known.
 
     Args:
         header: of the library.

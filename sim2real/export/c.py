@@ -160,7 +160,7 @@ def _delay(delay: Delay) -> str:
 
 
 def _frame(functions: Functions) -> str:
-    """What `observe` writes: the observation, or one frame of it."""
+    """Words on what `observe` writes: the observation, or one frame of it."""
     return "frame" if functions.history > 1 else "obs"
 
 

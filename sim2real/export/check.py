@@ -49,7 +49,7 @@ class Golden:
 
     @property
     def questions(self) -> dict[str, NDArray[Any]]:
-        """What goes into the network, by name."""
+        """Inputs of the network, by name."""
         given = {INPUT: self.observations, KNOWN: self.known, "start": self.start}
         return {name: array for name, array in given.items() if array is not None}
 

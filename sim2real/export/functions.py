@@ -67,12 +67,12 @@ class Functions:
         return [c_text.table(name.replace(".", "_"), arrays[name]) for name in self.chain.weights()]
 
     def helpers(self) -> list[str]:
-        """What the functions of several stages call, and those of the scaling."""
+        """Functions that several stages call, and those of the scaling."""
         copies = ["copy"] * any(step.startswith("copy(") for step in self._policy.steps)
         return c_text.helpers(["clamp", *copies, *(x for leaf in self.chain.leaves for x in leaf.stage.helpers)])
 
     def declarations(self) -> str:
-        """What the header declares beyond a plain policy's functions."""
+        """Declarations of the header beyond a plain policy's functions."""
         prefix = self.prefix
         out = ""
         if self.memory:

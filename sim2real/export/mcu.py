@@ -171,7 +171,7 @@ def _emulate(program: Path, machine: str, build: Path) -> None:
 
 
 def _bytes(path: Path, most: int) -> bytes:
-    """What the program wrote; nothing where it is missing or too much."""
+    """Output of the program; nothing where it is missing or too much."""
     try:
         return read_bytes(path, most)
     except (OSError, ValueError):

@@ -41,8 +41,8 @@ class Open(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How much is tried.
+class GateSettings:
+    """Settings of the gate: how much is tried.
 
     Args:
         episodes: at each point.
@@ -83,7 +83,7 @@ class Gate:
     """
 
     def __init__(
-        self, open_env: Open, profile: str, settings: Settings, policies: Mapping[str, Policy] | None = None,
+        self, open_env: Open, profile: str, settings: GateSettings, policies: Mapping[str, Policy] | None = None,
         contract: Contract | None = None, note: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
         self._open = open_env
@@ -190,7 +190,7 @@ class Gate:
         )  # fmt: skip
 
     def _figures(self, nominal: Outcome) -> list[Figure]:
-        """What the policy does beside succeeding, where the profile asks and the task knows."""
+        """Figures of the policy beside success, where the profile asks and the task knows."""
         bounds = {name: bound for name, bound in self.profile.figures.items() if name in nominal.means}
         return [
             Figure(
@@ -261,5 +261,5 @@ def _finite(value: float) -> float | None:
 
 
 def _coarser(steps: int) -> float:
-    """How many times as long the physics step is that divides a control step of `steps` and is nearest to a doubled one."""
+    """Factor of the physics step that divides a control step of `steps` and is nearest to a doubled one."""
     return min((steps / fewer for fewer in range(1, steps)), key=lambda factor: abs(math.log(factor / 2.0)))

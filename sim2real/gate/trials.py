@@ -29,7 +29,7 @@ ACTION_CHANGE = "action_change"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened at one point.
+    """Outcome of one point.
 
     Args:
         success: [E] bool of the episodes.
@@ -53,7 +53,7 @@ class Outcome:
         return wilson(float(self.success.sum()), len(self.success))
 
     def same(self, other: Outcome) -> bool:
-        """Whether every episode went exactly as in another outcome."""
+        """True where every episode went exactly as in another outcome."""
         return bool(np.array_equal(self.figures, other.figures, equal_nan=True))
 
 

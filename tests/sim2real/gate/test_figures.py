@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rookery.sim2real.gate.gate import Gate, Settings
+from rookery.sim2real.gate.gate import Gate, GateSettings
 from rookery.sim2real.gate.page import page
 from rookery.sim2real.gate.profile import load_profile, profiles
 from rookery.sim2real.gate.trials import _Changes
@@ -32,7 +32,7 @@ def bound(name: str, **limits: float) -> str:
     ],
 )
 def test_a_figure_beyond_its_bound_is_no_pass(tmp_path, asked, verdict):
-    settings = Settings(20, 0.5, rounds=0, combinations=0, cases=False, beyond=False)
+    settings = GateSettings(20, 0.5, rounds=0, combinations=0, cases=False, beyond=False)
     ranges = {"offset": (0.0, 0.0001)}
     report = Gate(ToyOpener(), profile(tmp_path, ranges, asked + bound("power", most=1.0)), settings).run()
     (figure,) = report.figures
