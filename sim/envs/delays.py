@@ -118,10 +118,16 @@ class ActionDelay(Buffers):
         self._at = np.zeros(len(ActionLayout), np.int64)
         self._at[: ActionLayout.MOST + 1] = num_envs, count * size, physics_steps, rows, round(MAX_DELAY / dt)
         places = {
-            ActionLayout.HISTORY: self.history, ActionLayout.LATE: self.late, ActionLayout.DELAY: self.delay, ActionLayout.JITTER: self.jitter,
-            ActionLayout.PUSHED: self.pushed, ActionLayout.KEYS: self._streams.key, ActionLayout.COUNTERS: self._streams.counter,
-            ActionLayout.REST: rest, ActionLayout.NOW: self.now,
-        }  # fmt: skip
+            ActionLayout.HISTORY: self.history,
+            ActionLayout.LATE: self.late,
+            ActionLayout.DELAY: self.delay,
+            ActionLayout.JITTER: self.jitter,
+            ActionLayout.PUSHED: self.pushed,
+            ActionLayout.KEYS: self._streams.key,
+            ActionLayout.COUNTERS: self._streams.counter,
+            ActionLayout.REST: rest,
+            ActionLayout.NOW: self.now,
+        }
         for place, buffer in places.items():
             self._at[place] = buffer.data_ptr()
 

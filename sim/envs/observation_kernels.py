@@ -1,7 +1,7 @@
 """From a task's raw terms to what agents observe, compiled: one call for all terms of a group.
 
-A group is described by a row of int64 (`ObservationLayout`): sizes, and addresses of buffers and of constants. Columns of constants have
-one number for each of the A F components of a world, agent by agent.
+A group is described by a row of int64 (`ObservationLayout`): sizes, and addresses of buffers and of constants. Columns of
+constants have one number for each of the A F components of a world, agent by agent.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -221,8 +221,8 @@ def _add_drift(at, ids, begins, x):
 
 @compiled
 def _late_now(at, ids, begins, late):
-    """Delays [n] of this step, whole control steps, and what is left of them to `ObservationLayout.REST`: those of the worlds and a random
-    part, at most a control step more than the step before, since what has arrived once is not forgotten."""
+    """Delays [n] of this step, whole control steps, and what is left of them to `REST`: those of the worlds and a random part,
+    at most a control step more than the step before, since what has arrived once is not forgotten."""
     steps = at[L.PHYSICS_STEPS]
     rest = integers(at[L.REST], at[L.WORLDS])
     extra = integers(at[L.EXTRA], at[L.WORLDS])
