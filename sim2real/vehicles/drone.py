@@ -42,7 +42,7 @@ NOISE = {"position": 0.002, "velocity": 0.01, "rotation": 0.003, "angular veloci
 
 @dataclass
 class _Onboard:
-    """What one drone's software knows."""
+    """State of one drone's software."""
 
     armed: bool = False
     mode: str = "hold"  # hold, guided, offboard, land
@@ -188,7 +188,7 @@ class DroneVehicle:
         return self._onboard[i].mode
 
     def armed(self, i: int) -> bool:
-        """Whether motors may turn."""
+        """True while motors may turn."""
         return self._onboard[i].armed
 
     # -- physics -----------------------------------------------------------------------------------------------
@@ -241,7 +241,7 @@ class DroneVehicle:
         }  # fmt: skip
 
     def sense(self, i: int) -> Reading:
-        """What its own estimator tells now; `received` is left to the link."""
+        """Estimate of its own state now; `received` is left to the link."""
         true = self.truth(i)
         values = {}
         for name in QUANTITIES:

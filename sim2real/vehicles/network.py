@@ -37,7 +37,7 @@ class NetworkConfig:
             )
 
 
-class Network(Generic[T]):
+class Channel(Generic[T]):
     """One direction of a network.
 
     Args:
