@@ -28,7 +28,7 @@ from rookery.sim.json_checks import (
 )
 from rookery.sim.terms import NoExpression, from_json
 from rookery.sim.typed_json import check_of
-from rookery.sim2real.group_json import FRAMES, parse_group
+from rookery.sim2real.group_json import FRAMES, ROW, parse_group
 
 
 def expression(value: Any, line: str) -> None:
@@ -91,12 +91,17 @@ TERM = record(
 ACTION = record(
     {
         "kind": filled_text,
-        "names": items(filled_text, 1),
-        "low": items(number(), 1),
-        "high": items(number(), 1),
-        "units": items(filled_text, 1),
-        "neutral": items(number(low=-1.0), 1),
-    }
+        "names": items(filled_text),
+        "low": items(number()),
+        "high": items(number()),
+        "units": items(filled_text),
+        "neutral": items(number(low=-1.0)),
+    },
+    {
+        "choices": items(record({"name": filled_text, "options": items(filled_text, 1), "neutral": integer(0)}), 1),
+        "row": constant(ROW),
+        "masked": true,
+    },
 )
 RANGE: Check = items(number(low=0.0), 2)
 DELAY = record({"assumed": number(low=0.0), "randomized": optional(RANGE)})
@@ -254,3 +259,25 @@ def _check_action(action: Mapping[str, Any], line: str) -> None:
             raise fault(f"{line}.high[{i}]", high, f"above low[{i}], which is {low:g}")
         if neutral > 1.0:
             raise fault(f"{line}.neutral[{i}]", neutral, "between -1 and 1")
+    _check_choices(action, line)
+
+
+def _check_choices(action: Mapping[str, Any], line: str) -> None:
+    """There is a component, all have different names, and so have the options of a choice."""
+    choices = action.get("choices", [])
+    if not choices and not action["names"]:
+        raise fault(f"{line}.names", [], "a list of at least 1, or choices beside it")
+    for key in ("row", "masked"):
+        if key in action and not choices:
+            raise fault(f"{line}.{key}", action[key], "left out of an action without choices")
+    if choices and "row" not in action:
+        raise fault(f"{line}.row", None, repr(ROW))
+    names = [*action["names"], *(choice["name"] for choice in choices)]
+    if len(set(names)) != len(names):
+        raise fault(f"{line}.names", names, "a list of different names, of choices too")
+    for i, choice in enumerate(choices):
+        here, options = f"{line}.choices[{i}]", choice["options"]
+        if len(set(options)) != len(options):
+            raise fault(f"{here}.options", options, "a list of different names")
+        if choice["neutral"] >= len(options):
+            raise fault(f"{here}.neutral", choice["neutral"], f"the index of one of {len(options)} options")
