@@ -9,6 +9,7 @@ from rookery.policies.policy import Layer, Policy, layers_of
 from rookery.policies.stages.normalize import Normalize
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.standard import is_plain, standard
+from rookery.sim.actions import require_no_choices
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -29,8 +30,10 @@ def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
         group: what the new policy is for.
 
     Raises:
-        RookeryError: networks that do not go together, or an action that neither has.
+        RookeryError: networks that do not go together, choices, or an action that neither has.
     """
+    for one in (first[1], second[1], group):
+        require_no_choices(one.action, "fuse_policies joins policies of", "train the task from the start")
     networks = []
     for policy, old in (first, second):
         if not is_plain(policy.chain) or old.history > 1:

@@ -124,10 +124,18 @@ def _interface(group: Group, depends: set[str], worded: Set[str]) -> dict[str, A
 
     out = {
         "observation": lines(values["observation"]),
-        "action": {k: v for k, v in values["action"].items() if k != "neutral"},
+        "action": _without_neutral(values["action"]),
     }
     found = {"targets": lines(values.get("targets")), "future": values.get("future")}
     return out | {k: v for k, v in found.items() if k in depends}
+
+
+def _without_neutral(action: Mapping[str, Any]) -> dict[str, Any]:
+    """An action's lines but for what an agent at rest would take."""
+    out = {k: v for k, v in action.items() if k != "neutral"}
+    if "choices" in out:
+        out["choices"] = [{k: v for k, v in choice.items() if k != "neutral"} for choice in out["choices"]]
+    return out
 
 
 def short(value: Any) -> str:

@@ -40,6 +40,7 @@ from rookery.policies.training.reduction import Reduction, draw_apart
 from rookery.sim.actions import require_numbers
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
+from rookery.sim.seeding import torch_generator
 from rookery.sim.threads import one_thread_each
 
 __all__ = ["PPO", "PPOConfig"]
@@ -76,8 +77,8 @@ class PPO(Algorithm):
         self.device = torch.device(env.device)
         self.updates = 0
         self._check()
-        self._generator = torch.Generator(self.device).manual_seed(seed)
-        initial = torch.Generator().manual_seed(seed)
+        self._generator = torch_generator(seed, self.device)
+        initial = torch_generator(seed)
         state_size = env.state_size if self.config.critic == "central" else 0
         self.learners = {
             name: GroupLearner(

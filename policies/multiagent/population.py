@@ -17,6 +17,7 @@ from rookery.policies.training.evaluate import PolicyAct
 from rookery.sim.engines import check_seed
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
+from rookery.sim.seeding import torch_generator
 
 __all__ = ["Population"]
 
@@ -48,7 +49,7 @@ class Population:
         self.members = list(members)
         self.weights = torch.ones(0)
         self.set_weights([1.0] * len(self.members) if weights is None else weights)
-        self._generator = torch.Generator().manual_seed(check_seed(seed))
+        self._generator = torch_generator(seed)
         self.assignment = torch.zeros(env.num_envs, dtype=torch.int64)
         self.draw(torch.arange(env.num_envs))
 

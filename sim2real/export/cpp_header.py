@@ -42,6 +42,9 @@ def cpp_header(contract: Contract, group: str, prefix: str, header: str) -> str:
         header: file name of policy.h.
     """
     upper = prefix.upper()
+    size = contract.groups[group].trained.mask_size
+    allowed = f"const std::array<unsigned char, {size}> &allowed" if size else ""
+    given = "allowed.data(), " * bool(size)
     loops = _loops(LoopsC(contract, group, prefix), prefix)
     of = f"{comment(contract.task_id)}, agent group {comment(group)}"
     return f"""/* C++17 over {header}, which documents all of it: no heap, no exceptions, nothing static.
@@ -76,9 +79,9 @@ public:
     void reset() noexcept {{ {prefix}_start(&controller_); }}
 
     /* A whole control step. False where a number of the state was none: then the command is as it was. */
-    [[nodiscard]] bool step(const State &now, Command &command) noexcept
+    [[nodiscard]] bool step(const State &now, {allowed}{", " * bool(size)}Command &command) noexcept
     {{
-        return {prefix}_step(&controller_, &now, command.data()) != 0;
+        return {prefix}_step(&controller_, &now, {given}command.data()) != 0;
     }}
 
     /* Its parts: the network's input, once a control step; */
@@ -90,10 +93,10 @@ public:
     }}
 
     /* or observation and network, once a control step: the action in [-1, 1]; */
-    Action act(const State &now) noexcept
+    Action act(const State &now{", " * bool(size)}{allowed}) noexcept
     {{
         Action out{{}};
-        {prefix}_act(&controller_, &now, out.data());
+        {prefix}_act(&controller_, &now, {given}out.data());
         return out;
     }}
 

@@ -121,6 +121,7 @@ carried out, and `{prefix}_command`.
 
 def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
     below = loops.written
+    allowed = "allowed, " * (state.mask > 0)
     lines = [f'#include "{header}"', "", f"{prefix}_controller controller;", f"{prefix}_state state;"]
     lines.append(f"float command[{prefix.upper()}_POLICY_ACTIONS];")
     if below is not None:
@@ -132,7 +133,7 @@ def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
     ]
     lines += [
         "    /* fill state */",
-        f"    if ({prefix}_step(&controller, &state, command) == 0) {{ /* a measurement was none */ }}",
+        f"    if ({prefix}_step(&controller, &state, {allowed}command) == 0) {{ /* a measurement was none */ }}",
     ]
     if below is not None:
         lines += [f"    {call} /* {when} */" for call, when in below.calls]

@@ -17,7 +17,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.gate.combinations import Combinations, Wider, search_combinations, wider_combinations
-from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, compile_policies, without_c
+from rookery.sim2real.gate.exported import TOLERANCE, Compared, NativeAct, compile_policies, without_c
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
 from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.profile import Profile, load_profile
@@ -28,7 +28,9 @@ from rookery.sim2real.gate.trials import ACTION_CHANGE, Outcome, Trials
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
-MEANING = "mean size of an action component's change between control steps, in units of [-1, 1]"
+MEANING = (
+    "mean size of an action component's change between control steps, in units of [-1, 1]; another option counts 1"
+)
 
 
 class Open(Protocol):
@@ -247,7 +249,7 @@ class Gate:
                 return Case(name, "skipped", note=str(e))
             trials = self._trials(1)
             try:
-                compared = Compared(act_native(native, trials.env), trials.act)
+                compared = Compared(NativeAct(native, trials.env), trials.act, trials.env)
                 trials.act = compared
                 outcome = trials.run([{}])[0]
             finally:

@@ -21,7 +21,7 @@ from rookery.sim2real.links.addresses import bind_udp
 from rookery.sim2real.links.crtp import Packet
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.vehicles.drone import DroneVehicle
-from rookery.sim2real.vehicles.network import PacketChannel, NetworkConfig
+from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
 
 Peer = tuple[str, int]
 PROTOCOL = 10

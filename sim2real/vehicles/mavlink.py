@@ -26,7 +26,7 @@ from rookery.sim2real.links.mavlink import dialect
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.mission import HOME, LAND, Mission, to_global
-from rookery.sim2real.vehicles.network import PacketChannel, NetworkConfig
+from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
 
 Peer = tuple[str, int]
 STATION_PORT, VEHICLE_PORT = 14540, 14580
