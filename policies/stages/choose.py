@@ -35,7 +35,7 @@ class Choose(Stage):
     masked: bool = False
 
     def __post_init__(self) -> None:
-        check_sizes(self.kind, **{"number of choices": len(self.sizes), "sizes": self.sizes})
+        check_sizes(self.kind, choices=len(self.sizes), sizes=self.sizes)
 
     @classmethod
     def of(cls, action: ActionSpec) -> Choose:

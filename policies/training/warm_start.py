@@ -191,10 +191,10 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
     kind = learner.spec.action.kind
     if stored.action.kind != kind:
         raise RookeryError(f"the policy to start from acts by {stored.action.kind!r}, and this task by {kind!r}.")
-    theirs, own = (_components(group.action) for group in (stored, learner.spec))
-    if theirs != own:
+    given, wanted = (_components(group.action) for group in (stored, learner.spec))
+    if given != wanted:
         raise RookeryError(
-            f"the policy to start from has the actions {theirs}, and this task {own}: take one of a task with the same."
+            f"the policy to start from has the actions {given}, and this task {wanted}: take one of a task with the same."
         )
     network = old.perceptron
     if (network.hidden, network.activation) != (tuple(config.hidden), config.activation):

@@ -89,7 +89,7 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
                 "the policy acts by NaN at observations that its normalizer lets through, as its large weights overflow: "
                 "export an earlier checkpoint or another run."
             )
-    np.savez(path, fingerprint=np.array(fingerprint), **arrays)
+    np.savez(path, fingerprint=np.array(fingerprint), **arrays)  # type: ignore[arg-type]  # its stubs take the names for options
 
 
 def act_golden(policy: Policy, observations: Array) -> Array:

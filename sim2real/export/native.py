@@ -172,7 +172,7 @@ class NativePolicy:
     ) -> Array:
         """Actions and logits [n, D + C] side by side, for what `policy` and `policy_known` take."""
         out = np.empty((len(obs), self.actions + self.options), np.float32)
-        rows = [np.ascontiguousarray(x, np.float32) for x in (obs, known) if x is not None]
+        rows: list[NDArray[Any]] = [np.ascontiguousarray(x, np.float32) for x in (obs, known) if x is not None]
         if self.mask:
             rows.append(self._mask(allowed, len(obs)))
         rows += self._checked(memory, len(obs))
@@ -205,8 +205,9 @@ class NativePolicy:
         for i in range(len(obs)):
             if start[i]:
                 self.reset(memory)
-            row = (None if x is None else x[i : i + 1] for x in (known, allowed))
-            out[i] = self.answers(obs[i : i + 1], next(row), memory, next(row))[0]
+            row = slice(i, i + 1)
+            told = None if known is None else known[row]
+            out[row] = self.answers(obs[row], told, memory, None if allowed is None else allowed[row])
         return out
 
     def predict(self, obs: Array) -> Array:
