@@ -38,7 +38,7 @@ EXAMPLES = """
   rookery eval runs/drone-hover/latest
   rookery eval runs/drone-hover/latest --engine pybullet --episodes 64
   rookery eval runs/drone-hover/latest --set mass=1.2 --set action_delay=0.02
-  rookery eval policies/zoo/drone-track --task-config path=circle --json
+  rookery eval drone-track --task-config path=circle --json
   rookery eval runs/ML10-train/latest --task ML10-test
   rookery eval drone-hover --controller classical
   rookery eval runs/drone-hover/latest --randomize all --log-draws draws.npz

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
   rookery gate runs/drone-hover/latest
-  rookery gate policies/zoo/go2-velocity --episodes 40 --rounds 1 --out gate/go2
+  rookery gate go2-velocity --episodes 40 --rounds 1 --out gate/go2
   rookery gate runs/my-task/latest --profile my_robot.toml --json
   rookery gate runs/drone-hover/latest --checkpoints
 """

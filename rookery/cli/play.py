@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 EXAMPLES = """
   rookery play runs/drone-hover/latest
   rookery play runs/drone-hover/latest --out hover.gif --seconds 5 --camera fixed
-  rookery play policies/zoo/drone-track --engine pybullet --out track.mp4 --sheet track.png
+  rookery play drone-track --engine pybullet --out track.mp4 --sheet track.png
   rookery play drone-hover --controller classical --out classical.mp4
   rookery play go2-velocity --viewer
   rookery play runs/drone-hover/latest --viewer --viewer-worlds 9
-  rookery play policies/zoo/drone-hover --worlds 9 --out nine.mp4
-  rookery play policies/zoo/volley-solo-bump --slow 4 --out slow.mp4 --draft
+  rookery play drone-hover --worlds 9 --out nine.mp4
+  rookery play volley-solo-bump --slow 4 --out slow.mp4 --draft
 """
 
 FPS = 30
@@ -105,7 +105,7 @@ class Args:
 
 def _folder(run: Path) -> Path:
     """Path in the run where there is one; what comes with the package stays as it came."""
-    from rookery.experiments.runs import zoo
+    from rookery.experiments.zoo import zoo
 
     ours = run.resolve() in [folder.resolve() for folder in zoo().values()]
     return run if run.is_dir() and not ours else Path()
