@@ -20,10 +20,12 @@ from tests.sim2real.conftest import make_env, make_policy
 
 def test_one_file_with_everything_inside(shared_bundle: Path, contract: Contract) -> None:
     assert sorted(p.name for p in shared_bundle.iterdir()) == [
+        "README.md",
         "contract.json",
         "golden.npz",
         "policy.c",
         "policy.h",
+        "policy.hpp",
         "policy.onnx",
     ]
     model = onnx.load(shared_bundle / "policy.onnx", load_external_data=False)
