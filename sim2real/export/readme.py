@@ -113,7 +113,7 @@ carried out, and `{prefix}_command`.
 
 ## Command
 
-{_table(("index", "name", "unit", "-1 stands for", "1 stands for", "at rest"), _action(declared.spec.action))}
+{_table(("index", "name", "unit", "least (action -1)", "greatest (action 1)", "at rest"), _action(declared.spec.action))}
 
 {_below(loops, declared.actuation.steps if declared.actuation else ())}
 {_limits(contract, group)}"""
@@ -121,6 +121,7 @@ carried out, and `{prefix}_command`.
 
 def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
     below = loops.written
+    allowed = "allowed, " * state.action.masked
     lines = [f'#include "{header}"', "", f"{prefix}_controller controller;", f"{prefix}_state state;"]
     lines.append(f"float command[{prefix.upper()}_POLICY_ACTIONS];")
     if below is not None:
@@ -132,7 +133,7 @@ def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
     ]
     lines += [
         "    /* fill state */",
-        f"    if ({prefix}_step(&controller, &state, command) == 0) {{ /* a measurement was none */ }}",
+        f"    if ({prefix}_step(&controller, &state, {allowed}command) == 0) {{ /* a measurement was none */ }}",
     ]
     if below is not None:
         lines += [f"    {call} /* {when} */" for call, when in below.calls]
@@ -166,8 +167,18 @@ def _source(state: StateC, q: Quantity) -> str:
 
 
 def _action(action: ActionSpec) -> Rows:
+    for i, choice in enumerate(action.choices):
+        first, last = choice.options[0], choice.options[-1]
+        yield (
+            i,
+            f"`{choice.name}`",
+            "option",
+            f"0: {first}",
+            f"{len(choice.options) - 1}: {last}",
+            choice.options[choice.neutral],
+        )
     columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
-    for i, (name, unit, low, high, neutral) in enumerate(columns):
+    for i, (name, unit, low, high, neutral) in enumerate(columns, len(action.choices)):
         yield i, f"`{name}`", unit, f"{low:g}", f"{high:g}", f"{low + 0.5 * (neutral + 1.0) * (high - low):g}"
 
 

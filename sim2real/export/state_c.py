@@ -66,6 +66,9 @@ class StateC:
         self.frame, self.history = spec.frame_size, spec.history
         self.inputs, self.outputs = declared.trained.inputs, declared.trained.outputs
         self.memory = declared.trained.state_size
+        self.choices = len(self.action.choices)
+        self.options = sum(len(c.options) for c in self.action.choices)
+        self._allowed = f"const unsigned char allowed[{self.options}], " * self.action.masked
         self._homes = () if declared.actuation is None else tuple(j.home for j in declared.actuation.joints)
         seen = [t.expression for t in self.terms if not t.hidden]
         clocks = clocks_of(seen)
@@ -102,11 +105,11 @@ class StateC:
         """The array of a quantity of the step before."""
         return next(f"controller->{name}" for name, other in self.before.items() if other == q)
 
-    @property
-    def stack(self) -> int:
-        """Bytes of the caller's stack for a control step without those of the policy, about."""
-        arrays = re.findall(r"^ *float \w+\[(\d+)\];", self._observe() + self._acted(), re.M)
-        return 4 * (sum(map(int, arrays)) + self.inputs + self.outputs) + 280
+    def stack(self, policy: int) -> int:
+        """Bytes of the caller's stack in a control step, about; `policy` are those of the network."""
+        arrays = re.findall(r"^ *float \w+\[(\d+)\];", self._observe(), re.M)
+        observing = 4 * sum(map(int, arrays)) + 160
+        return 4 * (self.inputs + self.outputs + self.options) + 200 + max(policy, observing)
 
     def declarations(self) -> str:
         """For the header: both structs and the functions."""
@@ -119,7 +122,7 @@ typedef struct {{
 {lines}
 }} {p}_state;
 
-/* What is kept between control steps, one for each robot. */
+/* What is kept between control steps, one for each robot; a NaN stays there until the start. */
 typedef struct {{
 {self._controller()}
 }} {p}_controller;
@@ -130,28 +133,30 @@ void {p}_start({p}_controller *controller);
 /* The network's input, once a control step. */
 void {p}_observe_state({p}_controller *controller, const {p}_state *now, float obs[{upper}_POLICY_OBSERVATIONS]);
 
-/* Observation and network: the action in [-1, 1], once a control step. */
-void {p}_act({p}_controller *controller, const {p}_state *now, float action[{upper}_POLICY_ACTIONS]);
+/* Observation and network, once a control step: {self._action_words}. */
+void {p}_act(
+    {p}_controller *controller, const {p}_state *now, {self._allowed}float action[{upper}_POLICY_ACTIONS]);
 
 /* Say which action is carried out in this control step, that of the policy or what a filter made of it; clocks go on. */
 void {p}_acted({p}_controller *controller, const {p}_state *now, const float action[{upper}_POLICY_ACTIONS]);
 
 /* A whole control step: {p}_act, {p}_acted, {p}_command. Returns 1; or 0 where a number in `now` was none: then
    `command` is left as it was and the episode begins anew, as a NaN would stay in what is kept. */
-int {p}_step({p}_controller *controller, const {p}_state *now, float command[{upper}_POLICY_ACTIONS]);
+int {p}_step(
+    {p}_controller *controller, const {p}_state *now, {self._allowed}float command[{upper}_POLICY_ACTIONS]);
 """
 
     @property
-    def kept(self) -> dict[str, int]:
-        """Members of the controller, each of so many words of 4 bytes, in their order."""
-        out = {"begun": 1} | ({} if self.last_action is None else {"last_action": self.outputs})
-        out |= dict.fromkeys(self.clocks, 1) | {name: q.size for name, q in self.before.items()}
-        if self.history > 1:
-            out["frames"] = self.inputs
-        return out | ({"memory": self.memory} if self.memory else {})
+    def _action_words(self) -> str:
+        if not self.choices:
+            return "the action in [-1, 1]"
+        return (
+            "indices of options, then numbers in [-1, 1]"
+            + "; allowed[i] is 0 where option i may not be chosen" * self.action.masked
+        )
 
     def _controller(self) -> str:
-        """Members of the controller, as in `kept`."""
+        """Members of the controller."""
         upper = self.prefix.upper()
         out = ["int begun; /* 0 until the first step of an episode */"]
         if self.last_action is not None:
@@ -192,7 +197,7 @@ int {p}_step({p}_controller *controller, const {p}_state *now, float command[{up
     def _first_action(self) -> Sequence[float]:
         """The last action at an episode's first step."""
         zero = self.last_action is not None and self.last_action.initial == FIRST
-        return [0.0] * self.outputs if zero else list(self.action.neutral)
+        return [0.0] * self.outputs if zero else [*(c.neutral for c in self.action.choices), *self.action.neutral]
 
     def _start(self) -> str:
         p = self.prefix
@@ -230,14 +235,17 @@ int {p}_step({p}_controller *controller, const {p}_state *now, float command[{up
 
     def _act(self) -> str:
         p = self.prefix
-        memory = "&controller->memory, " * (self.memory > 0)
+        given = "allowed, " * self.action.masked + "&controller->memory, " * (self.memory > 0)
+        given += "logits, " * (self.choices > 0)
         steps = [
             f"float obs[{self.inputs}];",
+            *[f"float logits[{self.options}];"] * (self.choices > 0),
             f"{p}_observe_state(controller, now, obs);",
-            f"{p}_policy(obs, {memory}action);",
+            f"{p}_policy(obs, {given}action);",
         ]
         return public(
-            f"void {p}_act({p}_controller *controller, const {p}_state *now, float action[{self.outputs}])", steps
+            f"void {p}_act({p}_controller *controller, const {p}_state *now, {self._allowed}float action[{self.outputs}])",
+            steps,
         )
 
     def _acted(self) -> str:
@@ -251,7 +259,9 @@ int {p}_step({p}_controller *controller, const {p}_state *now, float command[{up
             writer.lines.append(tick if running is None else f"if ({running}[0] != 0.0f) {{ {tick} }}")
         steps = writer.lines
         if self.last_action is not None:
-            steps.append(_loop(self.outputs, "controller->last_action[i] = clamp(action[i], 1.0f);"))
+            kept = "clamp(action[i], 1.0f)"
+            kept = f"(i < {self.choices}) ? action[i] : {kept}" if self.choices else kept
+            steps.append(_loop(self.outputs, f"controller->last_action[i] = {kept};"))
         return public(
             f"void {p}_acted({p}_controller *controller, const {p}_state *now, const float action[{self.outputs}])",
             steps,
@@ -262,14 +272,15 @@ int {p}_step({p}_controller *controller, const {p}_state *now, float command[{up
         anew = [f"{p}_start(controller);", "return 0;"]
         steps = [
             f"float action[{self.outputs}];",
-            f"{p}_act(controller, now, action);",
+            f"{p}_act(controller, now, {'allowed, ' * self.action.masked}action);",
             f"for (i = 0; i < {self.outputs}; i++) {{ {_when('!isfinite(action[i])', anew)} }}",
             f"{p}_acted(controller, now, action);",
             f"{p}_command(action, command);",
             "return 1;",
         ]
         return public(
-            f"int {p}_step({p}_controller *controller, const {p}_state *now, float command[{self.outputs}])", steps
+            f"int {p}_step({p}_controller *controller, const {p}_state *now, {self._allowed}float command[{self.outputs}])",
+            steps,
         )
 
 
