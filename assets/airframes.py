@@ -1,4 +1,4 @@
-"""What drones look like: the colored parts of a Crazyflie 2.1 and of an Iris, made to fit any rotor layout.
+"""Looks of drones: the colored parts of a Crazyflie 2.1 and of an Iris, made to fit any rotor layout.
 
 Own geometry. The proportions follow photographs and the published outer dimensions (Crazyflie 2.1: 92 x 92 x 29 mm,
 bitcraze.io; Iris: 550 mm between motors, 100 mm high). Body frame: x forward, y left, z up; the rotor plane's z = 0 is

@@ -1,4 +1,4 @@
-"""What the arms look like: own meshes of bars, barrels and shells, in the links' frames.
+"""Looks of the arms: own meshes of bars, barrels and shells, in the links' frames.
 
 The proportions follow the joint frames (assets/arms.py) and photographs. Airbot Play is white with dark joints, ARX5 dark
 with gray joints; both carry an orange mark on the gripper.

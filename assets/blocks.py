@@ -1,4 +1,5 @@
-"""What the Panda tasks handle: cubes, a bar, the T of Push-T with the picture of its goal, and a cabinet with one drawer.
+"""Things that the Panda tasks handle: cubes, a bar, the T of Push-T with the picture of its goal, and a cabinet with one
+drawer.
 
 Loose things have the body `base` with the free joint `root`. They meet fingers, the table, furniture and each other.
 """
@@ -69,7 +70,7 @@ def tee() -> mujoco.MjSpec:
 
 
 def tee_goal() -> mujoco.MjSpec:
-    """Where the T is to lie, drawn on the table; nothing touches it."""
+    """Goal of the T, drawn on the table; nothing touches it."""
     spec = mujoco.MjSpec()
     for x, y, a, b in T_RECTANGLES:
         geom = spec.worldbody.add_geom(type=_BOX, size=[a, b, 0.0005], pos=[x, y, 0.0005], rgba=list(GREEN), group=2)

@@ -20,7 +20,7 @@ _POST: Sequence[float] = (0.95, 0.72, 0.10, 1.0)
 def check_court(
     length: float, width: float, net_height: float, band: float, anchors: Sequence[Sequence[float]] = ()
 ) -> None:
-    """Whether a court can be built like that, and the drones' places are on it.
+    """Refuse a court that cannot be built like that, or drones' places that are not on it.
 
     Args:
         length, width, net_height, band: m, as for `court`.

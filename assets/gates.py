@@ -46,7 +46,7 @@ def gate(*, opening: float = OPENING, bar: float = BAR, depth: float = DEPTH, rg
 
 @dataclass(frozen=True)
 class GatePose:
-    """Where a gate stands: its middle in m, and the heading in rad of the way through it."""
+    """Pose of a gate: its middle in m, and the heading in rad of the way through it."""
 
     x: float
     y: float

@@ -27,7 +27,7 @@ def without_looks() -> Iterator[None]:
 
 
 def looks_wanted() -> bool:
-    """Whether a robot's looks are to be made, for which trimesh is imported: half a second."""
+    """True where a robot's looks are to be made, for which trimesh is imported: half a second."""
     return _looks.get()
 
 

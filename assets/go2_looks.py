@@ -1,4 +1,4 @@
-"""What a Go2 looks like: generated shells around its physics, closed meshes in m in the frame of their body."""
+"""Looks of a Go2: generated shells around its physics, closed meshes in m in the frame of their body."""
 
 from __future__ import annotations
 

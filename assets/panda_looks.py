@@ -1,4 +1,4 @@
-"""What the Panda looks like: own meshes of barrels and shells, in the links' frames; white links, dark joints."""
+"""Looks of the Panda: own meshes of barrels and shells, in the links' frames; white links, dark joints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on the table of Meta-World's push, pick-place, button and peg tasks, by the measures of metaworld 3.1.1.
+"""Things on the table of Meta-World's push, pick-place, button and peg tasks, by the measures of metaworld 3.1.1.
 
 Loose things have the body `base` with the free joint `root`, whose frame is in their middle. Fixtures have the body `base`,
 a mocap body, so that each world and each episode can put it elsewhere. All meet fingers, each other and the table; fixtures
@@ -44,7 +44,7 @@ _CYLINDER = mujoco.mjtGeom.mjGEOM_CYLINDER
 
 
 def plinth(height: float) -> mujoco.MjSpec:
-    """What a robot stands on, `height` m over the table. Nothing touches it."""
+    """A plinth for a robot, `height` m over the table. Nothing touches it."""
     spec = mujoco.MjSpec()
     _looks(spec.worldbody, "plinth", _BOX, (0.11, 0.1, 0.5 * height), (0.0, 0.0, 0.5 * height), STEEL)
     return spec

@@ -1,4 +1,4 @@
-"""What stands on the table of Meta-World's sweep, basketball, shelf and lever tasks, by the measures of metaworld 3.1.1.
+"""Things on the table of Meta-World's sweep, basketball, shelf and lever tasks, by the measures of metaworld 3.1.1.
 
 As in assets.tabletop and assets.furniture: loose things have the body `base` with the free joint `root`, fixtures have the
 mocap body `base`. Where the Panda's palm, 20 cm long across the fingers, would hit what is around, that gives way.

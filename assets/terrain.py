@@ -50,7 +50,7 @@ _BASE = 1.0
 
 @dataclass(frozen=True)
 class TileShape:
-    """How tiles look. Ranges are the values at difficulty 0 and 1.
+    """Looks of tiles. Ranges are the values at difficulty 0 and 1.
 
     The sizes are those of legged_gym (Rudin et al., "Learning to walk in minutes", CoRL 2021, its terrain.py): slopes up to
     0.4, steps of 0.31 m that rise 0.05 m and more, noise on a grid of 0.2 m; steps end at 0.18 m, a stair in a house.
@@ -182,7 +182,7 @@ def _obstacles(n: int, cell: float, height: float, shape: TileShape, rng: np.ran
 
 
 def _cells(what: str, size_m: float, cell_m: float) -> int:
-    """How many cells make up a length."""
+    """The number of cells that make up a length."""
     if not (0 < size_m < math.inf and 0 < cell_m < math.inf):
         raise ValueError(f"a terrain's {what} and cell must have positive sizes, got {size_m} and {cell_m} m.")
     n = round(size_m / cell_m)
@@ -192,7 +192,7 @@ def _cells(what: str, size_m: float, cell_m: float) -> int:
 
 
 def check_shape(shape: TileShape, size_m: float, cell_m: float) -> None:
-    """Whether tiles of that size can have this shape.
+    """Refuse a shape that tiles of that size cannot have.
 
     Raises:
         ValueError: they cannot; the sentence says why.
@@ -225,7 +225,7 @@ def check_shape(shape: TileShape, size_m: float, cell_m: float) -> None:
 
 
 def check_config(config: TerrainConfig) -> None:
-    """Whether the grid can be built.
+    """Refuse a grid that cannot be built.
 
     Raises:
         ValueError: it cannot; the sentence says why.
@@ -261,7 +261,7 @@ def _column_kinds(c: TerrainConfig) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Terrain:
-    """What `build` makes.
+    """Terrain as `build` makes it.
 
     Attributes:
         config: what it was built from.
@@ -317,7 +317,7 @@ class Terrain:
 
     @cached_property
     def _faces(self) -> dict[str, NDArray[np.float64]]:
-        """What is drawn, see `faces_of`."""
+        """The faces that are drawn, see `faces_of`."""
         c = self.config
         rows, columns = self.heights.shape
         n, b = round(c.tile_m / c.cell_m), round(c.border_m / c.cell_m)

@@ -1,4 +1,4 @@
-"""What is drawn of terrain: meshes with few triangles in place of height fields with millions.
+"""Looks of terrain: meshes with few triangles in place of height fields with millions.
 
 Cells that lie in one plane become one rectangle, along y first, then along x; a patch that a coarser grid gives within
 `TOLERANCE` is thinned to that grid before. So a step of stairs takes four rectangles, and noise as many as it has nodes.
@@ -50,7 +50,7 @@ def rectangles(z: NDArray[np.float32], cell: float) -> Floats:
 
 
 def _thins(z: NDArray[np.float32], k: int) -> bool:
-    """Whether every k-th node says it all."""
+    """True where every k-th node says it all."""
     n, m = z.shape[0] - 1, z.shape[1] - 1
     if n % k or m % k:
         return False

@@ -1,4 +1,4 @@
-"""What a mobile manipulator handles: a ball, a box and a crate on the floor, a drawer, a door, a button and a board.
+"""Things that a mobile manipulator handles: a ball, a box and a crate on the floor, a drawer, a door, a button and a board.
 
 Loose things have the body `base` with the free joint `root`. Fixtures have the body `base`, a mocap body, so that each world
 and each episode can put it elsewhere; they touch hands only (`assets.arms.FIXTURE_BIT`), not legs, trunk, ground or each

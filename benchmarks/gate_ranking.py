@@ -28,7 +28,7 @@ from rookery.policies.low_pass import low_pass
 from rookery.robots.drones.cf2x import CF2X
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.table import register_drone
-from rookery.sim2real.gate.gate import Settings
+from rookery.sim2real.gate.gate import GateSettings
 
 AIRFRAME = dataclasses.replace(
     CRAZYFLIE_21,
@@ -97,7 +97,9 @@ def main() -> None:
             raise SystemExit("not finished: run it again")
         if name not in hidden:
             hidden[name] = tuple(cached(args.cache, f"hidden/{name}", lambda n=name: physics.success(entries[n])))
-        settings = Settings(args.episodes, 0.25, 0, args.combinations, (), repeat, cases=False, beyond=False, search=0)
+        settings = GateSettings(
+            args.episodes, 0.25, 0, args.combinations, (), repeat, cases=False, beyond=False, search=0
+        )
         found = cached(args.cache, f"{repeat}/{name}", lambda n=name, s=settings: score(entries[n], s))
         scores[name].append(found["score"])
         print(f"{name:40} seed {repeat:2} hidden {hidden[name][0]:.3f} score {found['score']:.3f}", flush=True)

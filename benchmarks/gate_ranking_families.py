@@ -22,7 +22,7 @@ from ranking import ROOT, ZOO, Entry, Hidden, cached, faulty, result, score, wri
 from rookery.cli.main import guarded
 from rookery.experiments.gating import checkpoint_policies
 from rookery.experiments.runs import open_run
-from rookery.sim2real.gate.gate import Settings
+from rookery.sim2real.gate.gate import GateSettings
 
 Fault = Callable[[torch.Tensor, torch.Tensor], None]
 
@@ -122,7 +122,7 @@ def main() -> None:
     name = f"gate-ranking-{args.family}"
     cache = args.cache or Path("runs") / name
     physics = Hidden(ROOT / "benchmarks" / family.hidden, {}, family.hidden_episodes, family.metric)
-    settings = Settings(
+    settings = GateSettings(
         family.episodes, 0.25, 0, family.combinations, (), 0, cases=False, beyond=False, search=0
     )  # fmt: skip
     hidden: dict[str, tuple[float, float]] = {}

@@ -22,7 +22,7 @@ from rookery.policies.policy import Policy, layers_of
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim2real.contract import Contract
-from rookery.sim2real.gate.gate import Settings
+from rookery.sim2real.gate.gate import GateSettings
 from rookery.sim2real.gate.intervals import wilson
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -76,7 +76,7 @@ class Hidden:
         return success, metric
 
 
-def score(entry: Entry, settings: Settings) -> dict[str, Any]:
+def score(entry: Entry, settings: GateSettings) -> dict[str, Any]:
     """The gate's score, and what it is made of."""
     policies, contract = entry
     report = gate_policies(policies, contract, None, settings, "", lambda line: None)

@@ -23,6 +23,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.zoo import INDEX, built_zoo_index, zoo_folder
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = (
@@ -154,6 +156,12 @@ def main() -> int:
             stale.append(page.name)
             if not args.check:
                 page.write_text(new)
+    index = zoo_folder() / INDEX
+    text = built_zoo_index(load("zoo")["rows"])
+    if not index.is_file() or index.read_text() != text:
+        stale.append(index.name)
+        if not args.check:
+            index.write_text(text)
     if stale:
         print(f"{'stale' if args.check else 'rewritten'}: {', '.join(stale)}")
     return int(args.check and bool(stale))

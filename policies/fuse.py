@@ -8,7 +8,9 @@ from torch import Tensor
 from rookery.policies.policy import Layer, Policy, layers_of
 from rookery.policies.stages.normalize import Normalize
 from rookery.policies.stages.perceptron import Perceptron
+from rookery.policies.stages.stage import Stage
 from rookery.policies.stages.standard import is_plain, standard
+from rookery.sim.actions import require_no_choices
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 
@@ -29,17 +31,9 @@ def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
         group: what the new policy is for.
 
     Raises:
-        RookeryError: networks that do not go together, or an action that neither has.
+        RookeryError: networks that do not go together, choices, or an action that neither has.
     """
-    networks = []
-    for policy, old in (first, second):
-        if not is_plain(policy.chain) or old.history > 1:
-            raise RookeryError(
-                "only perceptrons on a single frame are fused, and one of the policies has the stages "
-                f"{policy.chain.words} and {old.history} frames: train both with encoder=none, memory=none, --estimator "
-                "off and --task-config history=1."
-            )
-        networks.append([leaf.stage for leaf in policy.chain.leaves])
+    networks = _stages(first, second, group)
     (norm_a, a, _), (norm_b, b, _) = networks
     assert isinstance(a, Perceptron) and isinstance(b, Perceptron)
     assert isinstance(norm_a, Normalize) and isinstance(norm_b, Normalize)
@@ -77,6 +71,26 @@ def fuse_policies(first: Learned, second: Learned, group: Group) -> Policy:
     if missing:
         raise RookeryError(f"neither policy has the actions {sorted(missing)}: take policies of this robot.")
     return out
+
+
+def _stages(first: Learned, second: Learned, group: Group) -> list[list[Stage]]:
+    """Normalizer, perceptron and squash of both policies.
+
+    Raises:
+        RookeryError: one has other stages, several frames, or choices.
+    """
+    for one in (first[1], second[1], group):
+        require_no_choices(one.action, "fuse_policies joins policies of", "train the task from the start")
+    networks = []
+    for policy, old in (first, second):
+        if not is_plain(policy.chain) or old.history > 1:
+            raise RookeryError(
+                "only perceptrons on a single frame are fused, and one of the policies has the stages "
+                f"{policy.chain.words} and {old.history} frames: train both with encoder=none, memory=none, --estimator "
+                "off and --task-config history=1."
+            )
+        networks.append([leaf.stage for leaf in policy.chain.leaves])
+    return networks
 
 
 def _ranges(old: Group, group: Group) -> tuple[Tensor, Tensor]:

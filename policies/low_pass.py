@@ -14,6 +14,7 @@ import torch
 from rookery.policies.policy import Policy, layers_of
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.standard import is_plain
+from rookery.sim.actions import require_no_choices
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import Group
 
@@ -36,10 +37,11 @@ def low_pass(policy: Policy, group: Group, share: float, names: Collection[str] 
         names: of the actions; () for all.
 
     Raises:
-        RookeryError: it does not observe its last action or is not such a policy, or an unknown action or share.
+        RookeryError: it does not observe its last action, chooses or is not such a policy, or an unknown action or share.
     """
     if not 0.0 < share <= 1.0:
         raise RookeryError(f"share is {share}: give a number above 0, up to 1.")
+    require_no_choices(group.action, "low_pass smooths", "leave it out")
     known = group.action.names
     for name in names:
         if name not in known:

@@ -20,14 +20,16 @@ from torch import Tensor
 from rookery.policies.stages.chain import Link
 from rookery.policies.stages.estimator import Estimator
 from rookery.policies.stages.part import StageModule
-from rookery.policies.stages.torch_chain import ChainModule
+from rookery.policies.stages.torch_chain import ChainModule, StepContext
 from rookery.sim.errors import RookeryError
 
 __all__ = ["Layer", "Policy", "layers_of"]
 
 
 class Policy(ChainModule):
-    """Observations [..., O] to actions [..., D] in [-1, 1], by a chain of stages.
+    """Observations [..., O] to actions [..., D] by a chain of stages.
+
+    Actions are in [-1, 1]; those of an action with K choices begin with the indices of the options that are chosen.
 
     Args:
         links: the stages, see `rookery.policies.stages.chain`.
@@ -36,6 +38,8 @@ class Policy(ChainModule):
         observation_size, action_size: O and D.
         state_size: H, numbers that its stages keep from step to step; 0 without memory.
         targets: M, length of what a state estimator in it predicts; 0 without.
+        options: C, of all choices together; 0 without choices.
+        mask_size: C where not every option is allowed at all times, else 0.
 
     Raises:
         RookeryError: stages that do not fit together, or a module that cannot be made.
@@ -47,43 +51,76 @@ class Policy(ChainModule):
         self.action_size = self.chain.outputs
         self.state_size = self.chain.state_size
         self.targets = self.chain.targets
+        self.options = self.chain.options
+        self.mask_size = self.chain.mask_size
 
-    def forward(self, obs: Tensor, known_targets: Tensor | None = None) -> Tensor:
+    def forward(self, obs: Tensor, known_targets: Tensor | None = None, action_mask: Tensor | None = None) -> Tensor:
         """Normalized actions [..., D] of a policy without memory.
 
         Args:
             obs: observations [..., O].
             known_targets: [..., M] targets as the task scales them, NaN where the state estimator predicts them; None for
                 NaN everywhere.
+            action_mask: [..., C] bool, the options that are allowed; of a policy with `mask_size`.
 
         Raises:
-            RookeryError: the policy has memory.
+            RookeryError: the policy has memory, or the mask is none.
         """
         if self.state_size:
             raise RookeryError(
                 "this policy has memory: call step(obs, state), at an episode's start with initial_state()."
             )
-        return self.step(obs, obs.new_zeros(*obs.shape[:-1], 0), known_targets)[0]
+        return self.step(obs, obs.new_zeros(*obs.shape[:-1], 0), known_targets, action_mask)[0]
 
     def initial_state(self, *lead: int) -> Tensor:
         """The state at an episode's start: zeros [*lead, H]."""
         weights = next(join(self.parameters(), self.buffers()), torch.zeros(()))
         return weights.new_zeros(*lead, self.state_size)
 
-    def step(self, obs: Tensor, state: Tensor, known_targets: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def step(
+        self, obs: Tensor, state: Tensor, known_targets: Tensor | None = None, action_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Normalized actions [..., D] and the next state [..., H].
 
         Args:
-            obs, known_targets: as in `forward`.
+            obs, known_targets, action_mask: as in `forward`.
             state: [..., H], of the step before.
+
+        Raises:
+            RookeryError: the mask is none.
         """
+        action, after, _ = self.step_with_logits(obs, state, known_targets, action_mask)
+        return action, after
+
+    def step_with_logits(
+        self, obs: Tensor, state: Tensor, known_targets: Tensor | None = None, action_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`step`, and the logits [..., C] of all options, of which a mask changes nothing; C is 0 without choices."""
+        if self.mask_size or action_mask is not None:
+            self._check_mask(action_mask, obs)
         if obs.dim() == 2:
-            return self.run(obs, state, known_targets)
+            context = StepContext(state, known_targets, action_mask)
+            action = self.run(obs, context)
+            return action, context.after, action[:, :0] if context.logits is None else context.logits
         lead = obs.shape[:-1]
         rows = obs.reshape(-1, self.observation_size)
         known = None if known_targets is None else known_targets.reshape(len(rows), self.targets)
-        action, after = self.run(rows, state.reshape(len(rows), self.state_size), known)
-        return action.reshape(*lead, self.action_size), after.reshape(*lead, self.state_size)
+        mask = None if action_mask is None else action_mask.reshape(len(rows), self.mask_size)
+        own = self.step_with_logits(rows, state.reshape(len(rows), self.state_size), known, mask)
+        sizes = (self.action_size, self.state_size, self.options)
+        action, after, logits = (x.reshape(*lead, size) for x, size in zip(own, sizes, strict=True))
+        return action, after, logits
+
+    def _check_mask(self, mask: Tensor | None, obs: Tensor) -> None:
+        if not self.mask_size:
+            raise RookeryError("this policy may take every option at all times: leave action_mask out.")
+        wanted = (*obs.shape[:-1], self.mask_size)
+        if mask is None or mask.dtype is not torch.bool or tuple(mask.shape) != wanted:
+            got = "none" if mask is None else f"{mask.dtype} {list(mask.shape)}"
+            raise RookeryError(
+                f"this policy chooses among the options that are allowed now: give action_mask, torch.bool {list(wanted)}, got "
+                f"{got}."
+            )
 
     def predict(self, obs: Tensor) -> Tensor:
         """The state estimator's predictions of its targets [..., M], as the task scales them.

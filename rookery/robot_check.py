@@ -32,7 +32,7 @@ Act = Callable[[Any, dict[str, Tensor], int], dict[str, Tensor]]
 
 @dataclass
 class Check:
-    """What came of a robot's trial.
+    """Result of a robot's trial.
 
     Attributes:
         facts: of the robot, name to a sentence's end with units.

@@ -1,4 +1,4 @@
-"""What an agent commands: numbers, choices, or both."""
+"""The actions of an agent: numbers, choices, or both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Discrete:
 
 @dataclass(frozen=True)
 class ActionSpec:
-    """What an agent commands: numbers, choices, or both.
+    """The actions of an agent: numbers, choices, or both.
 
     An action is a row [D] of numbers: first the index of the option that was chosen, for each of the K choices, then a
     number in [-1, 1] for each continuous component, of which `low` and `high` say what it means.

@@ -22,6 +22,7 @@ __all__ = [
     "check_shapes",
     "keep_choices",
     "not_finite",
+    "require_no_choices",
     "require_numbers",
 ]
 
@@ -57,7 +58,7 @@ def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Ten
 
 
 def not_finite(group: str, world: int) -> RookeryError:
-    """What is said of actions with NaN or infinity."""
+    """The error for actions with NaN or infinity."""
     return RookeryError(f"actions of {group!r} contain NaN or infinity, first in world {world}: check the policy.")
 
 
@@ -111,6 +112,22 @@ def check_masks(task: str, groups: Mapping[str, Group], masks: Mapping[str, Tens
         mask = masks.get(name)
         if group.action.masked and (mask is None or mask.shape != shape or mask.dtype is not torch.bool):
             raise ValueError(f"{task}: action_mask must give {name!r} a bool tensor {list(shape)}.")
+
+
+def require_no_choices(action: ActionSpec, who: str, way_out: str) -> None:
+    """Refuse an action with discrete components.
+
+    Args:
+        action: of a group whose name does not matter.
+        who: as in `require_numbers`.
+        way_out: end of the message.
+
+    Raises:
+        RookeryError: it chooses.
+    """
+    if action.choices:
+        name, options = action.choices[0].name, ", ".join(action.choices[0].options)
+        raise RookeryError(f"{who} continuous actions, and this one chooses its {name!r} among {options}: {way_out}.")
 
 
 def require_numbers(groups: Mapping[str, Group], who: str) -> None:

@@ -1,4 +1,4 @@
-"""What lies between an agent's action and the motors, as typed parts: robots declare it, contracts carry it.
+"""Everything between an agent's action and the motors, as typed parts: robots declare it, contracts carry it.
 
 `Actuation.steps` says in order what becomes of an action; the parts hold the numbers that those steps name. A part that a robot
 lacks is None or empty.
@@ -124,7 +124,7 @@ class Joint:
 
 @dataclass(frozen=True)
 class JointReferences:
-    """How joint targets move: as fast as all of these allow at once, every joint slowed by one factor.
+    """Limits on how joint targets move: as fast as all of these allow at once, every joint slowed by one factor.
 
     Args:
         speed, acceleration, jerk: rad/s, rad/s^2, rad/s^3, by joint.

@@ -1,4 +1,4 @@
-"""What the contract of a policy says of the environment in which it was trained, beside the agent groups."""
+"""Declarations of an environment for the contract of a policy that was trained in it, beside the agent groups."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINK = ("observation_delay", "action_delay", "observation_noise", "observation_b
 
 @dataclass(frozen=True)
 class Deployment:
-    """What a contract says of an environment beside its groups.
+    """Declarations of an environment for a contract, beside its groups.
 
     Args:
         config: the task's config as JSON values; of a ConcatEnv, by task.

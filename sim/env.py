@@ -206,11 +206,11 @@ class Env(abc.ABC):
         return None
 
     def correction(self) -> Act | None:
-        """What improves a policy's actions {group: [N, A, D]} by the true state, see `Task.correction`; None for nothing."""
+        """Correction of a policy's actions {group: [N, A, D]} by the true state, see `Task.correction`; None for nothing."""
         return None
 
     def deployment(self) -> Deployment:
-        """What the contract of a policy trained here says beside the groups."""
+        """Declarations for the contract of a policy trained here, beside the groups."""
         return Deployment(physics_dt=self.control_dt)
 
     def event_log(self, i: int) -> list[str]:
@@ -252,12 +252,12 @@ class Env(abc.ABC):
         raise RookeryError(f"{self.task_id} has no model to draw: it cannot be recorded.")
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """What a video shows beside the scene in world i: dicts as
+        """Marks that a video shows beside the scene in world i: dicts as
         `rookery.sim.rendering.markers.marker_shape` takes them."""
         return []
 
     def gauges(self, i: int) -> list[Gauge]:
-        """What decides about success in world i, now, for the overlay of videos; nothing where no number does."""
+        """Quantities that decide about success in world i, now, for the overlay of videos; nothing where no number does."""
         return []
 
     @property

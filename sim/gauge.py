@@ -37,7 +37,7 @@ class Gauge:
 
     @property
     def met(self) -> bool:
-        """Whether the value is where success asks for it; in single precision, as tasks judge."""
+        """True where the value is where success asks for it; in single precision, as tasks judge."""
         value, limit = np.float32(self.value), np.float32(self.limit)
         return bool(value <= limit if self.at_most else value >= limit)
 

@@ -43,7 +43,7 @@ _KEPT = ("PATH", "HOME", "TMPDIR", "PYTHONPATH", "LD_LIBRARY_PATH")
 
 @dataclass(frozen=True)
 class Finished:
-    """How a program ended: `status` as subprocess gives it, None where its time ran out; and what it printed."""
+    """Sentence on how a program ended: `status` as subprocess gives it, None where its time ran out; and what it printed."""
 
     status: int | None
     output: str

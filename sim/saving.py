@@ -52,7 +52,7 @@ def save(
 
 
 def _lost(model: mujoco.MjModel, inertia: Mapping[str, tuple[float, float, float]]) -> str:
-    """What a reader of the file must know: what Rookery computes outside of the model."""
+    """Notes for a reader of the file: what Rookery computes outside of the model."""
     lines = [
         "A scene of Rookery. Aerodynamics, rotor lag and the onboard controllers of drones are not part of the model."
     ]

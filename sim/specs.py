@@ -1,4 +1,4 @@
-"""What agents observe and do: the declarations that all other packages read.
+"""Observations and actions of agents: the declarations that all other packages read.
 
 A `Term` is written once, in the task. From it come the observation tensor, the randomised noise and delay, the generated
 docs and the contract that travels with a trained policy.
@@ -152,7 +152,7 @@ class Term:
 
 @dataclass(frozen=True)
 class ObservationSet:
-    """What another network than the policy observes: a critic or a teacher. It is free of noise, bias and delay.
+    """Observations of another network than the policy: a critic or a teacher. It is free of noise, bias and delay.
 
     Args:
         terms: in order, as in `Group.observation`. A term of the policy's set with the same name is the same quantity; scale
@@ -193,7 +193,7 @@ def joined(parts: Sequence[Signed]) -> Signed:
 
 @dataclass(frozen=True)
 class Mirror:
-    """How the vectors of a robot with a left and a right side change when both are exchanged. Components that are exchanged
+    """Exchange in the vectors of a robot with a left and a right side when both are exchanged. Components that are exchanged
     must have the same scale and clip.
 
     Args:
@@ -292,11 +292,11 @@ class Group:
         return {"teacher": plain, **self.observation_sets}
 
     def slices(self) -> dict[str, slice]:
-        """Where the newest value of each term stands in the observation vector."""
+        """Places of each term's newest value in the observation vector."""
         return _places(self.observation, self.observation_size - self.frame_size)
 
     def target_slices(self) -> dict[str, slice]:
-        """Where each target stands in the vector of targets."""
+        """Place of each target in the vector of targets."""
         return _places(self.targets, 0)
 
 
@@ -318,7 +318,7 @@ def _check_terms(what: str, terms: tuple[Term, ...], history: int = 1) -> None:
 
 
 def _places(terms: tuple[Term, ...], at: int) -> dict[str, slice]:
-    """Where terms stand that follow each other from `at` on."""
+    """Places of terms that follow each other from `at` on."""
     out = {}
     for t in terms:
         out[t.name] = slice(at, at + t.size)

@@ -1,4 +1,4 @@
-"""How the cores of a CPU are used: few threads with large pieces of work, each on one core."""
+"""Use of a CPU's cores: few threads with large pieces of work, each on one core."""
 
 from __future__ import annotations
 

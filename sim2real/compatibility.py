@@ -1,4 +1,4 @@
-"""Whether a policy fits where it is to run: line by line, with the first line that differs in the error."""
+"""Comparison of a policy with the place where it is to run: line by line, with the first line that differs in the error."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def with_stages(contract: Contract, policies: Mapping[str, Policy]) -> Contract:
 
 
 def _groups(contract: Contract, groups: Mapping[str, Group]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the policies depend on, in the contract and in the groups."""
+    """Lines on which the policies depend, in the contract and in the groups."""
     depends = {name: set() if g.stages is None else g.stages.depends for name, g in contract.groups.items()}
     specs = {name: g.spec for name, g in contract.groups.items()}
     worded = {name: {t.name for t in (*s.observation, *s.targets) if t.recorded} for name, s in specs.items()}
@@ -124,14 +124,22 @@ def _interface(group: Group, depends: set[str], worded: Set[str]) -> dict[str, A
 
     out = {
         "observation": lines(values["observation"]),
-        "action": {k: v for k, v in values["action"].items() if k != "neutral"},
+        "action": _without_neutral(values["action"]),
     }
     found = {"targets": lines(values.get("targets")), "future": values.get("future")}
     return out | {k: v for k, v in found.items() if k in depends}
 
 
+def _without_neutral(action: Mapping[str, Any]) -> dict[str, Any]:
+    """An action's lines but for what an agent at rest would take."""
+    out = {k: v for k, v in action.items() if k != "neutral"}
+    if "choices" in out:
+        out["choices"] = [{k: v for k, v in choice.items() if k != "neutral"} for choice in out["choices"]]
+    return out
+
+
 def short(value: Any) -> str:
-    """What a line of a contract holds, for a message."""
+    """Value in a line of a contract, for a message."""
     if value is None:
         return "nothing"
     shown = repr(value)

@@ -113,16 +113,22 @@ class ContractGroup:
         """The group as it stands in contract.json."""
         own = {
             "stages": None if self.stages is None else self.stages.to_json(),
-            "actuation": None if self.actuation is None else plain(self.actuation),
+            "actuation": None if self.actuation is None else _actuation_json(self.actuation),
             "safety": plain(self.safety),
         }
         declared = group_json(self.spec)
         return {k: declared.pop(k) for k in ("count", "observation", "action")} | own | declared
 
 
+def _actuation_json(actuation: Actuation) -> dict[str, Any]:
+    """Lines of an actuation; `torque_rate` where there is one, as contracts before it had none."""
+    values: dict[str, Any] = plain(actuation)
+    return values if actuation.torque_rate is not None else {k: v for k, v in values.items() if k != "torque_rate"}
+
+
 @dataclass(frozen=True)
 class Provenance:
-    """Where a policy comes from; None where it is not known.
+    """Origin of a policy; None where it is not known.
 
     Args:
         steps: control steps over all worlds.
@@ -161,7 +167,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Contract:
-    """What the numbers that go into and come out of a policy mean.
+    """Meaning of the numbers that go into and come out of a policy.
 
     Args:
         task_id: registered name of the task.

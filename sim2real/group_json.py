@@ -6,16 +6,20 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 from rookery.sim.terms import Expression, Recorded, from_json
 from rookery.sim.values import plain
 
-__all__ = ["group_json", "parse_group"]
+__all__ = ["FRAMES", "ROW", "group_json", "parse_group"]
 
 FRAMES = (
     "the policy's observation is `history` frames of these terms, one a control step, oldest first; slices are those in "
     "one frame; an episode's first frame stands for the ones before it"
+)
+
+ROW = (
+    "an action is the index of an option, from 0, for each choice, then the named numbers; a mask is, choice after choice, "
+    "true for each option that is allowed"
 )
 
 
@@ -38,26 +42,27 @@ def group_json(group: Group) -> dict[str, Any]:
 
 
 def _action(spec: ActionSpec) -> dict[str, Any]:
-    """The control mode.
-
-    Raises:
-        RookeryError: it chooses, which contracts cannot say yet.
-    """
+    """The control mode; what choices add is written where there are some alone."""
+    out = {k: v for k, v in plain(spec).items() if k not in ("choices", "masked")}
     if spec.choices:
-        raise RookeryError(
-            f"contracts know continuous actions, and this one chooses its {spec.choices[0].name!r}: train such a task from "
-            "Python, with rookery.policies.training.runner.Runner, and run its policy by act_with."
-        )
-    return {k: v for k, v in plain(spec).items() if k not in ("choices", "masked")}
+        out |= {"choices": plain(spec.choices), "row": ROW}
+    if spec.masked:
+        out["masked"] = True
+    return out
+
+
+def _parse_action(values: Mapping[str, Any]) -> ActionSpec:
+    numbers = {k: tuple(values[k]) for k in ("names", "low", "high", "units", "neutral")}
+    choices = tuple(Discrete(c["name"], tuple(c["options"]), c["neutral"]) for c in values.get("choices", ()))
+    return ActionSpec(values["kind"], **numbers, choices=choices, masked=values.get("masked", False))
 
 
 def parse_group(values: Mapping[str, Any]) -> Group:
     """A group's declaration from valid JSON values."""
-    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values["action"].items()}
     return Group(
         count=values["count"],
         observation=tuple(_parse_term(t) for t in values["observation"]),
-        action=ActionSpec(**lists),
+        action=_parse_action(values["action"]),
         history=values["observation"][0]["history"],
         targets=tuple(_parse_term(t) for t in values.get("targets", ())),
         future=tuple(values.get("future", ())),
@@ -90,7 +95,7 @@ def _parse_term(values: Mapping[str, Any]) -> Term:
 
 
 def _parse_expression(values: Mapping[str, Any]) -> Expression:
-    """Of a term. One of an older contract, which has the formula alone, is a quantity of that name."""
+    """Expression of a term. One of an older contract, which has the formula alone, is a quantity of that name."""
     if "expression" in values:
         return from_json(values["expression"])
     name, size, unit, frame = values["formula"] or values["name"], values["size"], values["unit"], values["frame"]
@@ -102,7 +107,7 @@ def _parse_expression(values: Mapping[str, Any]) -> Expression:
 
 
 def _particular(term: Term) -> dict[str, Any]:
-    """What few terms have, written where it holds alone."""
+    """Lines that few terms have, written where it holds alone."""
     lines = {"hidden": term.hidden, "initial": term.initial, "estimated": term.estimated, "local": term.local}
     lines |= {"drift": term.drift, "drift_of": term.drift_of, "shape": list(term.shape)}
     lines |= {"neighbors": term.neighbors, "present": term.present}

@@ -1,4 +1,4 @@
-"""Where a policy comes from: the facts that a contract keeps so that a result can be found again."""
+"""Origin of a policy: the facts that a contract keeps so that a result can be found again."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.terms import NoExpression
 from rookery.sim.terms import from_json as expression_of
 from rookery.sim.values import WHOLE, fault, from_json
-from rookery.sim2real.group_json import FRAMES, parse_group
+from rookery.sim2real.group_json import FRAMES, ROW, parse_group
 
 SCHEMA = "rookery-contract"
 SCHEMA_VERSION = 3
@@ -57,6 +57,12 @@ def the_frames(value: Any, line: str) -> None:
     """Check of what a group with a history says of its frames."""
     if value != FRAMES:
         raise fault(line, value, repr(FRAMES))
+
+
+def the_row(value: Any, line: str) -> None:
+    """Check of what an action with choices says of its row."""
+    if value != ROW:
+        raise fault(line, value, repr(ROW))
 
 
 def the_conventions(value: Mapping[str, str], line: str) -> None:
@@ -131,15 +137,27 @@ class TermLines(PlaceLines):
 
 
 @dataclass(frozen=True)
+class ChoiceLines:
+    """A choice of an action: one of several options."""
+
+    name: Filled
+    options: Words
+    neutral: Annotated[int, Meta(ge=0)]
+
+
+@dataclass(frozen=True)
 class ActionLines:
     """The control mode."""
 
     kind: Filled
-    names: Words
-    low: Numbers
-    high: Numbers
-    units: Words
-    neutral: Annotated[tuple[Annotated[float, Meta(ge=-1.0)], ...], Meta(min_length=1)]
+    names: tuple[Filled, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    units: tuple[Filled, ...]
+    neutral: tuple[Annotated[float, Meta(ge=-1.0)], ...]
+    choices: Annotated[tuple[ChoiceLines, ...], Meta(min_length=1)] | None = None
+    row: Annotated[Any, the_row] = None
+    masked: Annotated[Any, true] = None
 
 
 @dataclass(frozen=True)
@@ -265,7 +283,7 @@ def _check_group(group: Mapping[str, Any], line: str, stages: bool) -> None:
 
 
 def _check_targets(group: Mapping[str, Any], line: str) -> None:
-    """What a state estimator predicts, and which of it may be known instead."""
+    """Check what a state estimator predicts, and the targets that may be known instead."""
     targets = group.get("targets", [])
     for i, name in enumerate(group.get("future", [])):
         if name not in [t["name"] for t in targets]:
@@ -319,3 +337,25 @@ def _check_action(action: Mapping[str, Any], line: str) -> None:
             raise fault(f"{line}.high[{i}]", high, f"above low[{i}], which is {low:g}")
         if neutral > 1.0:
             raise fault(f"{line}.neutral[{i}]", neutral, "between -1 and 1")
+    _check_choices(action, line)
+
+
+def _check_choices(action: Mapping[str, Any], line: str) -> None:
+    """There is a component, all have different names, and so have the options of a choice."""
+    choices = action.get("choices", [])
+    if not choices and not action["names"]:
+        raise fault(f"{line}.names", [], "a list of at least 1, or choices beside it")
+    for key in ("row", "masked"):
+        if key in action and not choices:
+            raise fault(f"{line}.{key}", action[key], "left out of an action without choices")
+    if choices and "row" not in action:
+        raise fault(f"{line}.row", None, repr(ROW))
+    names = [*action["names"], *(choice["name"] for choice in choices)]
+    if len(set(names)) != len(names):
+        raise fault(f"{line}.names", names, "a list of different names, of choices too")
+    for i, choice in enumerate(choices):
+        here, options = f"{line}.choices[{i}]", choice["options"]
+        if len(set(options)) != len(options):
+            raise fault(f"{here}.options", options, "a list of different names")
+        if choice["neutral"] >= len(options):
+            raise fault(f"{here}.neutral", choice["neutral"], f"the index of one of {len(options)} options")

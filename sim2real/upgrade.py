@@ -184,7 +184,7 @@ def _terms(old: Sequence[Mapping[str, Any]], fresh: Sequence[Mapping[str, Any]],
 
 
 def _drawn(old: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, list[float] | None]:
-    """What is known of the ranges that version 1 did not record."""
+    """Ranges, as far as they are known, that version 1 did not record."""
     names = ("observation_delay", "observation_noise", "observation_bias")
     how = old["provenance"].get("randomisation")
     if how == "none":

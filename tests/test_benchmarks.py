@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rookery.experiments.runs import zoo
+from rookery.experiments.zoo import zoo
 from tests.test_docs import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -130,11 +131,8 @@ def test_files_are_short():
     assert not found, "\n".join(found)
 
 
-SHARED_NAMES = {
-    "Args",  # of every subcommand, as `rookery.cli.main` takes them
-    "Batch", "Layout", "Memory", "Networks", "Settings",
-}  # fmt: skip
-"""Names of several classes; none is to come."""
+SHARED_NAMES = {"Args"}
+"""Names of several classes: that of every subcommand's options, as `rookery.cli.main` takes them."""
 
 
 def test_no_class_name_stands_for_two_things():
@@ -145,6 +143,22 @@ def test_no_class_name_stands_for_two_things():
                 places.setdefault(node.name, []).append(path)
     found = {name: at for name, at in places.items() if len(at) > 1 and name not in SHARED_NAMES}
     assert not found, "\n".join(f"{name}: {', '.join(at)}" for name, at in found.items())
+
+
+def vague_summaries(path: str, tree: ast.Module) -> list[str]:
+    """Docstrings whose first word does not say what the thing is or does."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = []
+    for node in ast.walk(tree):
+        summary = (isinstance(node, kinds) and ast.get_docstring(node)) or ""
+        if re.match(r"(What|Where|Whether|How|That|Of)\b", summary):
+            found.append(f"{path}: {summary.splitlines()[0]}")
+    return found
+
+
+def test_summaries_say_what_a_thing_is_or_does():
+    found = [line for path, tree in sources().items() for line in vague_summaries(path, tree)]
+    assert not found, "\n".join(found)
 
 
 def compiled_decorators(tree: ast.Module) -> set[str]:
@@ -186,6 +200,8 @@ def test_the_finders_find(tmp_path):
         1,
         2,
     ]
+    vague = '"""How far."""\nclass A:\n    """What it is."""\n    def f(self):\n        """Whatever it is."""\n'
+    assert vague_summaries("m.py", ast.parse(vague)) == ["m.py: How far.", "m.py: What it is."]
     body = "\n".join(["    pass"] * 70)
     code = f"k = njit(cache=True)\n@k\ndef f():\n{body}\ndef g():\n{body}\n"
     assert [x.split(" ")[0] for x in long_functions("m.py", ast.parse(code))] == ["m.py:g"]

@@ -125,7 +125,7 @@ def corners(planes: Floats, normal: Floats, offset: float, skin: Floats) -> Floa
 
 @compiled
 def surrounds(skin: Floats, point: Floats) -> bool:
-    """Whether a closed skin is around a point [3]: its solid angle there is 4 pi and not 0 (Van Oosterom, Strackee 1983)."""
+    """True where a closed skin is around a point [3]: its solid angle there is 4 pi and not 0 (Van Oosterom, Strackee 1983)."""
     half = 0.0
     at = np.empty((3, 3))
     length = np.empty(3)

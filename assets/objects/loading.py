@@ -40,7 +40,7 @@ _GREY = (0.62, 0.64, 0.68, 1.0)
 
 @dataclass
 class LoadingReport:
-    """What `load_object` did: one readable line for each thing changed or assumed."""
+    """Record of what `load_object` did: one readable line for each thing changed or assumed."""
 
     lines: list[str] = field(default_factory=list)
 

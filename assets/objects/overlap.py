@@ -14,7 +14,7 @@ MOST_PAIRS = 100
 
 
 def overlapping(mesh: trimesh.Trimesh) -> int:
-    """How many pairs of a closed mesh's solids overlap or contain each other, found by sampling."""
+    """The number of pairs of a closed mesh's solids overlap or contain each other, found by sampling."""
     labels = solids(np.asarray(mesh.faces), len(mesh.vertices))
     names = np.unique(labels)
     parts = [np.asarray(mesh.triangles, float)[labels == name] for name in names[: MOST_PAIRS + 1]]
@@ -50,7 +50,8 @@ def solids(faces: NDArray[np.integer], vertices: int) -> NDArray[np.int64]:
 
 
 def winding(points: Floats, triangles: Floats) -> Floats:
-    """How often a closed surface winds around each point [P]: 1 inside, 0 outside, -1 inside of one turned inside out.
+    """The number of times that a closed surface winds around each point [P]: 1 inside, 0 outside, -1 inside of one turned
+    inside out.
 
     The solid angle of a triangle is that of van Oosterom and Strackee, IEEE Trans. Biomed. Eng. 30 (1983), eq. 8.
     """

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from rookery.experiments.run_env import open_env
-from rookery.experiments.runs import zoo
+from rookery.experiments.zoo import zoo
 from rookery.sim.rendering.encoder import encoding
 from rookery.sim.rendering.mosaic import row
 from rookery.sim.rendering.video import output, read_video, record_video

@@ -15,7 +15,7 @@ from PIL import Image
 
 import rookery
 from rookery.experiments.run_env import open_env
-from rookery.experiments.runs import zoo as zoo_policies
+from rookery.experiments.zoo import zoo as zoo_policies
 from rookery.sim.env import Env
 from rookery.sim.rendering.renderer import Renderer
 from rookery.tasks.registry import find

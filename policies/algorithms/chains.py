@@ -16,6 +16,7 @@ from torch import Tensor
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.policies.stages import encoders
 from rookery.policies.stages.chain import Beside, Link
+from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.pictures import Convolutions, PictureOptions
 from rookery.policies.stages.select import Select
 from rookery.policies.stages.standard import standard, trunk
@@ -68,9 +69,9 @@ def policy_chains(config: Any, group: Group, state_size: int = 0, outputs: int |
     encoder = encoder_links(config, group, frames)
     policy = standard(
         group.observation_size, group.action.outputs, config.hidden, config.activation, config.obs_clip,
-        "none" if group.action.choices else getattr(config, "squash", "clip"),
+        getattr(config, "squash", "clip"),
         actor_inputs=size, encoder=encoder, targets=targets, memory_size=memory, module=module,
-        estimator=getattr(config, "estimator_hidden", ()),
+        estimator=getattr(config, "estimator_hidden", ()), choose=Choose.of(group.action) if group.action.choices else None,
     )  # fmt: skip
     before = _beside_rest(encoder, 0, size, targets)
     width = before[-1].outputs if before else size + targets
@@ -97,8 +98,8 @@ def _beside_rest(encoder: Sequence[Link], before: int, size: int, after: int) ->
 
 
 def encoder_links(config: EncoderConfig, group: Group, frames: int) -> list[Link]:
-    """What so many frames of a group's observation go through; nothing where the settings ask for nothing, or the group has
-    nothing for it.
+    """Stages that so many frames of a group's observation go through; nothing where the settings ask for nothing, or the group
+    has nothing for it.
 
     Raises:
         RookeryError: options or terms that do not go together, such as a picture that is too small.

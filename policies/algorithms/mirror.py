@@ -13,7 +13,7 @@ from rookery.sim.specs import Group, Signed, joined
 def symmetry_of(
     spec: Group, state_size: int, actor: Perceptron, critic: Perceptron, device: torch.device
 ) -> Symmetry | None:
-    """How a mirror exchanges the weights of a group's networks; None where the group declares no mirror.
+    """The exchange by a mirror of the weights of a group's networks; None where the group declares no mirror.
 
     Args:
         spec: the group, with its `mirror`.

@@ -23,6 +23,7 @@ from rookery.sim.buffers import under
 from rookery.sim.elapsed import elapsed
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
+from rookery.sim.seeding import torch_generator
 
 if TYPE_CHECKING:
     from rookery.policies.datasets.dataset import Dataset
@@ -85,8 +86,8 @@ class OffPolicy(Algorithm):
         if self.config.critic == "central" and not state_size:
             raise RookeryError('critic="central" needs the state of the environment, and this one has none: use "own".')
         self.steps = 0
-        self._generator = torch.Generator(env.device).manual_seed(seed)
-        initial = torch.Generator().manual_seed(seed)
+        self._generator = torch_generator(seed, env.device)
+        initial = torch_generator(seed)
         self.learners: dict[str, OffPolicyLearner] = {
             name: self.Learner(
                 group,

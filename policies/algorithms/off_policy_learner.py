@@ -1,4 +1,4 @@
-"""What the learners of off-policy algorithms share: critics and their targets, normalizer, replay memory, state."""
+"""The base of the learners of off-policy algorithms: critics and their targets, normalizer, replay memory, state."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class OffPolicyLearner(OffPolicyNetworks):
     def target_values(
         self, batch: Transitions, noise: Tensor, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What the critics learn of transitions, see `backup`, for normal noise [B, D] on the next actions; and the critics'
+        """Targets of the critics for transitions, see `backup`, for normal noise [B, D] on the next actions; and the critics'
         inputs [B, S + O + D] at those."""
         own, theirs = self.next_features_at(batch, self.norm.normalize(batch.next_observation))
         action, bonus = self.next_action(own, noise)
@@ -163,7 +163,8 @@ class OffPolicyLearner(OffPolicyNetworks):
         self, batch: Transitions, next_features: Tensor, next_action: Tensor, generator: torch.Generator | None,
         bonus: Tensor | float = 0.0,
     ) -> Tensor:  # fmt: skip
-        """What the critics learn of transitions: ``reward + discount * (next value + bonus)``, [B], or its distribution [B, K].
+        """Targets of the critics for transitions: ``reward + discount * (next value + bonus)``, [B], or its distribution [B,
+        K].
 
         The next value is the least of the target critics, or of a random subset of them; of distributions that with the least
         mean (FastTD3, Seo et al. 2025, arXiv 2505.22642). A terminated episode has no next value; a truncated one has that of
@@ -220,7 +221,7 @@ class OffPolicyLearner(OffPolicyNetworks):
     def _together(
         self, critics: Ensemble, batch: Transitions, now: Tensor, following: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor]:
-        """What critics with batch normalization give at transitions and after them, [C, B, K] each, of one batch: present and
+        """Outputs of critics with batch normalization at transitions and after them, [C, B, K] each, of one batch: present and
         next actions then have the same statistics (CrossQ, Bhatt et al. 2024, arXiv 1902.05605, section 3)."""
         counted = torch.cat((batch.active, batch.active & ~batch.terminated))
         out = critics(torch.cat((now, following)), generator, counted)

@@ -12,7 +12,7 @@ __all__ = ["BatchMirror"]
 
 
 class BatchMirror:
-    """What a group's mirror makes of its transitions.
+    """Mirror images by a group's mirror of its transitions.
 
     Args:
         group: its declaration.

@@ -36,7 +36,7 @@ __all__ = ["OffPolicyNetworks", "descend_with"]
 
 
 class OffPolicyNetworks(abc.ABC):
-    """What `OffPolicyLearner` says; see there.
+    """The networks of `OffPolicyLearner`; see there.
 
     Attributes:
         NETWORKS: names of the attributes with weights.
@@ -160,7 +160,7 @@ class OffPolicyNetworks(abc.ABC):
 
     @torch.no_grad()
     def encoded(self, obs: Tensor) -> Tensor:
-        """What the policy has of normalised observations [R, O], without gradients."""
+        """Features of the policy for normalised observations [R, O], without gradients."""
         out: Tensor = self.features.encoder(obs)
         return out
 
@@ -201,13 +201,13 @@ class OffPolicyNetworks(abc.ABC):
         return policy.following(self.encoded(next_obs), own), critics.following(next_obs, theirs)
 
     def seen(self, state: Tensor, features: Tensor) -> Tensor:
-        """What critics see [B, S + F] of states [B, S] and features [B, F]."""
+        """Inputs of the critics [B, S + F] of states [B, S] and features [B, F]."""
         return features if self.states is None else torch.cat((self.states.normalize(state), features), -1)
 
     # Values
 
     def outputs(self, critics: Ensemble, seen: Tensor, action: Tensor, generator: torch.Generator | None) -> Tensor:
-        """What all critics give [C, B, K] for what they see, see `seen`, and actions [B, D]: values, K being 1, or logits of
+        """Outputs of all critics [C, B, K] for their inputs, see `seen`, and actions [B, D]: values, K being 1, or logits of
         their distributions."""
         out: Tensor = critics(torch.cat((seen, action), -1), generator)
         return out
@@ -236,7 +236,7 @@ class OffPolicyNetworks(abc.ABC):
             optimizer.param_groups[0]["lr"] = rate
 
     def policy(self) -> Policy:
-        """What has been learnt so far: ``tanh`` of the network's first outputs."""
+        """The policy as learnt so far: ``tanh`` of the network's first outputs."""
         out = Policy(self.chains.policy)
         put_statistics(out, "normalize", self.norm)
         parameters = iter(out.parameters())

@@ -1,4 +1,4 @@
-"""How much a replay memory takes, and what of it can be stored in bytes: found before anything is allocated."""
+"""Size of a replay memory, and the parts that can be stored in bytes: found before anything is allocated."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ PRIORITY_BYTES = 8 * 32 / 31
 
 
 def codec_of(env: Env, config: OffPolicyConfig, group: Group) -> Pixels | None:
-    """What of a group's observations is stored in bytes: pictures for an encoder whose values are whole numbers, such as
-    colors, unless noise is added to them. None for nothing."""
+    """The part of a group's observations that is stored in bytes: pictures for an encoder whose values are whole numbers, such
+    as colors, unless noise is added to them. None for nothing."""
     if pictures_in(encoder_links(config, group, group.history)) is None:
         return None
     drawn = env.deployment().randomized
@@ -96,7 +96,7 @@ def check_memory(env: Env, config: OffPolicyConfig, steps: int, state_size: int,
 
 
 def demonstration_bytes(data: Dataset, env: Env) -> float:
-    """What the replay memory of demonstrations takes, see `rookery.policies.storage.demonstrations`."""
+    """Bytes that the replay memory of demonstrations takes, see `rookery.policies.storage.demonstrations`."""
     total = 0.0
     for name, group in env.groups.items():
         if f"observation.{name}" in data.columns:
@@ -115,7 +115,7 @@ def _shown(size: float) -> str:
 
 
 def _way_out(fitting: float, worlds: int) -> str:
-    """What to change where so many control steps fit."""
+    """Settings to change where so many control steps fit."""
     if fitting < worlds:
         return "give fewer demonstrations, smaller observations or shorter histories"
     digits = 10 ** max(int(math.log10(fitting)) - 1, 0)

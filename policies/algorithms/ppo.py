@@ -40,6 +40,7 @@ from rookery.policies.training.reduction import Reduction, draw_apart
 from rookery.sim.actions import require_numbers
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
+from rookery.sim.seeding import torch_generator
 from rookery.sim.threads import one_thread_each
 
 __all__ = ["PPO", "PPOConfig"]
@@ -76,8 +77,8 @@ class PPO(Algorithm):
         self.device = torch.device(env.device)
         self.updates = 0
         self._check()
-        self._generator = torch.Generator(self.device).manual_seed(seed)
-        initial = torch.Generator().manual_seed(seed)
+        self._generator = torch_generator(seed, self.device)
+        initial = torch_generator(seed)
         state_size = env.state_size if self.config.critic == "central" else 0
         self.learners = {
             name: GroupLearner(
@@ -140,7 +141,7 @@ class PPO(Algorithm):
         return out
 
     def _of(self, learner: GroupLearner, what: str) -> Tensor | None:
-        """What the context has for a learner's agents now, [N, A, ...]."""
+        """Values of the context for a learner's agents now, [N, A, ...]."""
         found = self._context.get(f"{what}.{learner.members.group}")
         return None if found is None else learner.own(found)
 
@@ -154,7 +155,7 @@ class PPO(Algorithm):
         self._step += 1
 
     def _read_context(self) -> dict[str, Tensor]:
-        """What goes with the environment's observations now: "state" of a central critic, "active.<group>",
+        """Values beside the environment's observations now: "state" of a central critic, "active.<group>",
         "action_mask.<group>", "privileged_targets.<group>" and "reveal_future_mask"; what there is none of is left out."""
         context: dict[str, Tensor] = {}
         if self.config.critic == "central":
@@ -320,7 +321,7 @@ class PPO(Algorithm):
 
     @property
     def policy_frozen(self) -> bool:
-        """Whether the critic alone learns (`critic_warmup`)."""
+        """True where the critic alone learns (`critic_warmup`)."""
         return self.updates < self.config.critic_warmup
 
     def _schedule_learning_rate(self, learner: GroupLearner, progress: float) -> None:

@@ -44,7 +44,7 @@ class CompiledGradients:
         actor_table = _table(actor, 0, rows, arena, None)
         critic_table = _table(critic, actor.weight_count, rows, arena, actor_table if one_input else None)
         log_std = actor.weight_count + critic.weight_count
-        self._networks = kernels.Networks(actor_table, critic_table, ACTIVATIONS[config.activation], log_std)
+        self._networks = kernels.PpoNetworks(actor_table, critic_table, ACTIVATIONS[config.activation], log_std)
         self._arena = arena.allocate()
         self._parameters = parameters.numpy()
         self._gradients = gradients.numpy()

@@ -1,4 +1,4 @@
-"""What PPO makes of the policy network's outputs: samples, probability ratios, divergences, and their gradients.
+"""PPO's use of the policy network's outputs: samples, probability ratios, divergences, and their gradients.
 
 `Gaussian` is for continuous actions. `Mixed` has categorical heads before that, one for each choice of the action: the choices
 and the continuous components are independent given the observation, so that log-probabilities, entropies and divergences add
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.nn.actor_critic import Worker
-from rookery.policies.nn.choices import Choices
+from rookery.policies.nn.choices import Choices, draw_gumbel
 from rookery.policies.storage.rollout import Rollout, Samples
 from rookery.sim.specs import ActionSpec
 
@@ -99,7 +99,7 @@ class Mixed(Gaussian):
     def start(self, roll: Rollout, generator: torch.Generator) -> None:
         super().start(roll, generator)
         assert roll.gumbel is not None
-        roll.gumbel.exponential_(generator=generator).clamp_min_(1e-30).log_().neg_()
+        draw_gumbel(roll.gumbel, generator)
 
     def sample(self, roll: Rollout, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
         assert roll.gumbel is not None and roll.choice_log_probs is not None
@@ -143,5 +143,5 @@ class Mixed(Gaussian):
 
 
 def head_of(spec: ActionSpec) -> Gaussian:
-    """What an action needs."""
+    """The head that an action needs."""
     return Mixed(spec) if spec.choices else Gaussian()

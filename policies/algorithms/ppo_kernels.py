@@ -29,7 +29,7 @@ _ONE = np.float32(1.0)
 _HALF = np.float32(0.5)
 
 
-class Networks(NamedTuple):
+class PpoNetworks(NamedTuple):
     """Tables of compiled_mlp, and where the parameters go on after them."""
 
     actor: np.ndarray  # [layers, COLUMNS]
@@ -70,7 +70,7 @@ def loss_gradients(
     """Gradients of the loss over the rows from `start` to `stop`.
 
     Args:
-        networks: see Networks.
+        networks: see PpoNetworks.
         parameters, gradients: [P]; the latter are overwritten.
         arena: of the networks.
         rows: see Rows.

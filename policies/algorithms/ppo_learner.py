@@ -18,7 +18,7 @@ from rookery.policies.algorithms.chains import observation_norm, policy_chains
 from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_heads import MAX_LOG_RATIO, Mixed, head_of
-from rookery.policies.algorithms.ppo_memory import Memory
+from rookery.policies.algorithms.ppo_memory import RolloutMemory
 from rookery.policies.algorithms.ppo_targets import samples_of
 from rookery.policies.algorithms.weight_sets import WeightSet
 from rookery.policies.nn.actor_critic import Worker
@@ -121,9 +121,11 @@ class GroupLearner:
         self.observations = observation_norm(config, spec, device)
         self.states = ObservationNorm(state_size, config.obs_clip, device) if state_size else None
         self.returns = ValueNorm(self.sets, config.value_norm_beta, device) if config.normalize_values else None
-        self.memory: Memory | None = None
+        self.memory: RolloutMemory | None = None
         if remembers:
-            self.memory = Memory(self.rows, self.sets, units, self.actor.state_size, config.rollout_steps, device)
+            self.memory = RolloutMemory(
+                self.rows, self.sets, units, self.actor.state_size, config.rollout_steps, device
+            )
         self.reduction: Reduction = ALONE
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
@@ -294,7 +296,7 @@ class GroupLearner:
     # Learning
 
     def entropy(self) -> Tensor:
-        """Of the policy, nats: mean over independent sets of weights and, of choices, over the rollout."""
+        """Entropy of the policy, nats: mean over independent sets of weights and, of choices, over the rollout."""
         gaussian = (self.log_std + HALF_LOG_2_PI_E).sum(-1).mean()
         roll = self.rollout
         if roll.choice_log_probs is None or not isinstance(self.head, Mixed):
@@ -354,7 +356,7 @@ class GroupLearner:
     # Keeping
 
     def _parts(self) -> dict[str, Any]:
-        """What has a state of its own, by the prefix of its names."""
+        """Parts with a state of their own, by the prefix of its names."""
         parts = {"adam": self.adam, "observations": self.observations, "states": self.states, "returns": self.returns}
         parts |= {"estimator": self.estimator, "memory": self.memory}
         return {name: part for name, part in parts.items() if part is not None}

@@ -29,7 +29,7 @@ from rookery.policies.nn.recurrent import Recurrent
 from rookery.policies.storage.rollout import Rollout
 
 
-class Memory:
+class RolloutMemory:
     """The states of one group's policy and critic, for G sets of weights and S sequences (worlds, or worlds and agents).
 
     Args:

@@ -1,4 +1,4 @@
-"""What SAC's compiled kernels work on: tables of networks, replay memories, and the working memory of a batch."""
+"""Arrays of SAC's compiled kernels: tables of networks, replay memories, and the working memory of a batch."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["POLICY_VALUES", "Batch", "Draws", "Memory", "Networks", "Settings", "Sources"]
+__all__ = ["POLICY_VALUES", "BatchArrays", "Draws", "ReplayArrays", "SacNetworks", "SacSettings", "Sources"]
 
 POLICY_VALUES = {"min": 0, "mean": 1, "first": 2}
 """Number of each policy_value in the kernels."""
 
 
-class Networks(NamedTuple):
+class SacNetworks(NamedTuple):
     """Tables of compiled_mlp, and the number of the activation (elementwise.ACTIVATIONS)."""
 
     actor: np.ndarray  # [layers, COLUMNS]
@@ -21,7 +21,7 @@ class Networks(NamedTuple):
     activation: int
 
 
-class Memory(NamedTuple):
+class ReplayArrays(NamedTuple):
     """The arrays of a storage.replay.Replay."""
 
     observation: np.ndarray
@@ -38,22 +38,22 @@ class Memory(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """Where the rows of a batch come from: the first `own` from the memory, the others from the demonstrations."""
+    """Sources of the rows of a batch: the first `own` from the memory, the others from the demonstrations."""
 
-    memory: Memory
-    demonstrations: Memory  # the memory again where there are none
+    memory: ReplayArrays
+    demonstrations: ReplayArrays  # the memory again where there are none
     own: int
 
 
 class Draws(NamedTuple):
-    """What U gradient steps have besides transitions and noise."""
+    """Draws that U gradient steps have besides transitions and noise."""
 
     chosen: np.ndarray  # [U, M] int64, the target critics whose least value counts
     seeds: np.ndarray  # [U, 3] int64, of dropout in the target critics, in the critics, and in these for the policy
     policy: np.ndarray  # [U] bool, whether the policy takes a step
 
 
-class Batch(NamedTuple):
+class BatchArrays(NamedTuple):
     """Working memory for the rows of a batch."""
 
     places: np.ndarray  # [4, B] int64: slot, world, agent, and the slot of the last step
@@ -66,7 +66,7 @@ class Batch(NamedTuple):
     log_prob: np.ndarray  # [B] float32
 
 
-class Settings(NamedTuple):
+class SacSettings(NamedTuple):
     """Hyperparameters and the observations' statistics."""
 
     gamma: float

@@ -54,12 +54,14 @@ class CompiledSteps:
         targets[..., list(WORKING)] = critics[:1, :, list(WORKING)]
         targets[:, -1, OUTPUT] = critics[:, -1, OUTPUT]
         activation = ACTIVATIONS[config.activation]
-        self._networks = arrays.Networks(actor, critics, targets, activation)
+        self._networks = arrays.SacNetworks(actor, critics, targets, activation)
         self._arena = arena.allocate()
         floats = np.zeros((4, rows), np.float32)
-        self._batch = arrays.Batch(np.zeros((4, rows), np.int64), np.zeros((config.critics, rows), np.int64), *floats)
+        self._batch = arrays.BatchArrays(
+            np.zeros((4, rows), np.int64), np.zeros((config.critics, rows), np.int64), *floats
+        )
         norm = learner.norm
-        self._settings = arrays.Settings(
+        self._settings = arrays.SacSettings(
             config.gamma, config.n_step, config.tau, config.learning_rate, learner.target_entropy, *log_std_limits,
             config.obs_clip, config.critic_dropout, arrays.POLICY_VALUES[config.policy_value], norm.mean.numpy(),
             norm.std.numpy(),
@@ -105,9 +107,9 @@ class CompiledSteps:
         return arrays.Sources(memory, others, self._own)
 
 
-def _memory(replay: Replay) -> arrays.Memory:
+def _memory(replay: Replay) -> arrays.ReplayArrays:
     r = replay
-    return arrays.Memory(
+    return arrays.ReplayArrays(
         r.observation.numpy(), r.action.numpy(), r.reward.numpy(), r.active.numpy(), r.left.numpy(),
         r.elapsed.numpy(), r.terminated.numpy(), r.truncated.numpy(), r.final_index.numpy(), r.finals.numpy(), r.head,
     )  # fmt: skip

@@ -28,7 +28,7 @@ class SACConfig(OffPolicyConfig):
 
     @property
     def in_kernel(self) -> bool:
-        """Whether the compiled kernel has these gradient steps: critics are perceptrons, maybe with layer normalization and
+        """True where the compiled kernel has these gradient steps: critics are perceptrons, maybe with layer normalization and
         dropout, that give one value for the observation of a uniformly drawn transition."""
         central = self.critic == "central"
         distributional = self.atoms > 1

@@ -54,12 +54,12 @@ def learn(
     """Gradient steps in a row; returns the sums of their figures, [FIGURES] float32.
 
     Args:
-        networks: see sac_arrays.Networks.
+        networks: see sac_arrays.SacNetworks.
         actor, critics, temperature: Optimized; the temperature's parameter is its logarithm, [1].
         targets: flat weights of the target critics [P].
         sources: see sac_arrays.Sources.
-        settings: see sac_arrays.Settings.
-        batch: see sac_arrays.Batch.
+        settings: see sac_arrays.SacSettings.
+        batch: see sac_arrays.BatchArrays.
         arena: of the networks.
         index: numbers of the drawn transitions in their sources, see Replay.draw, [U, B].
         noise: standard normal draws [U, 2, B, D], for the next and the present action.
@@ -141,10 +141,10 @@ def act(
     """Actions of the policy with exploration, see sac_learner.squashed_sample.
 
     Args:
-        table: of the policy (see sac_arrays.Networks), in an arena of its own.
+        table: of the policy (see sac_arrays.SacNetworks), in an arena of its own.
         parameters: its flat weights [P].
-        activation: see sac_arrays.Networks.
-        settings: see sac_arrays.Settings.
+        activation: see sac_arrays.SacNetworks.
+        settings: see sac_arrays.SacSettings.
         arena: of the table.
         observation: [R, O], not normalised.
         noise: standard normal draws [R, D].

@@ -77,8 +77,8 @@ class SACLearner(OffPolicyLearner):
         return squashed_sample(mean, log_std.clamp(LOG_STD_MIN, LOG_STD_MAX), noise)
 
     def next_action(self, next_features: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """What makes the targets reward + discount (min Q'(s', a') - temperature log pi(a'|s')), equations 2, 3 and 5 of the
-        paper. Over several steps the entropies on the way are left out."""
+        """The part of the next action in the targets reward + discount (min Q'(s', a') - temperature log pi(a'|s')), equations
+        2, 3 and 5 of the paper. Over several steps the entropies on the way are left out."""
         action, log_prob = self.sample(next_features, noise)
         return action, -self.log_temperature.exp() * log_prob
 
@@ -103,7 +103,8 @@ class SACLearner(OffPolicyLearner):
         return self.compiled.learn(index, noise, draws) / torch.tensor([critics, *[policy] * (len(self.FIGURES) - 1)])
 
     def _draws(self, steps: int, generator: torch.Generator) -> tuple[Tensor, Draws]:
-        """What torch draws in gradient steps, in the same order, at once: numbers of demonstrations [U, K], and the rest."""
+        """The numbers that torch draws in gradient steps, in the same order, at once: numbers of demonstrations [U, K], and the
+        rest."""
         c = self.config
         shown = torch.zeros(steps, self.shown, dtype=torch.int64)
         chosen = np.tile(np.arange(c.target_critics), (steps, 1))

@@ -53,8 +53,8 @@ class TD3Learner(OffPolicyLearner):
         return (action + self.exploration * noise).clamp(-1.0, 1.0).view(*obs.shape[:-1], -1)
 
     def next_action(self, next_features: Tensor, noise: Tensor) -> tuple[Tensor, float]:
-        """What makes the targets reward + discount min Q'(s', a'), where a' is the target policy's action with clipped noise,
-        equations 13 and 14 of the paper."""
+        """The part of the next action in the targets reward + discount min Q'(s', a'), where a' is the target policy's action
+        with clipped noise, equations 13 and 14 of the paper."""
         c = self.config
         smoothing = (noise * c.target_noise).clamp(-c.target_noise_clip, c.target_noise_clip)
         return (self.actor_target(next_features)[0].tanh() + smoothing).clamp(-1.0, 1.0), 0.0

@@ -32,6 +32,7 @@ from rookery.policies.datasets.schema import (
     required,
 )
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.seeding import torch_generator
 from rookery.sim.specs import Group
 from rookery.sim.untrusted import parse_json, read_json, read_safetensors, safetensors_header
 
@@ -194,7 +195,7 @@ class Dataset:
         """
         group = self.group(group)
         chosen = torch.tensor(range(len(self)) if episodes is None else list(episodes), dtype=torch.int64)
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch_generator(seed)
         for _ in range(epochs):
             order = chosen[torch.randperm(len(chosen), generator=generator)] if shuffle else chosen
             left: list[DatasetTransitions] = []

@@ -133,7 +133,7 @@ def _fps(data: Dataset) -> int | float:
 
 
 def _features(data: Dataset) -> dict[str, dict[str, Any]]:
-    """What each column of the data files is, videos included."""
+    """Features of each column of the data files, videos included."""
 
     def feature(dtype: str, size: int = 1, names: list[str] | None = None) -> dict[str, Any]:
         return {"dtype": dtype, "shape": [size], "names": names}

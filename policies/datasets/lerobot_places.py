@@ -1,4 +1,4 @@
-"""Where the files of a LeRobot dataset are, by the templates that its metadata have for them."""
+"""Paths of the files of a LeRobot dataset, by the templates that its metadata have for them."""
 
 from __future__ import annotations
 

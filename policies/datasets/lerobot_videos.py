@@ -21,7 +21,7 @@ BETWEEN = 0.25
 
 @dataclass(frozen=True)
 class Span:
-    """Where the pictures of an episode are: `length` of them from number `start` on."""
+    """Place of an episode's pictures: `length` of them from number `start` on."""
 
     path: Path
     start: int
@@ -67,7 +67,7 @@ class Clips:
             )
 
     def declaration(self) -> dict[str, Any]:
-        """What `Writer` is to know of the camera."""
+        """Declaration of the camera for `Writer`."""
         return {"width": self.width, "height": self.height, "fps": self.fps}
 
     def episode(self, i: int) -> Iterator[Picture]:

@@ -39,7 +39,7 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class RecordingSummary:
-    """What `record` made: episodes kept, attempts in all, those that succeeded (None: no such metric) and control steps
+    """Result of `record`: episodes kept, attempts in all, those that succeeded (None: no such metric) and control steps
     kept."""
 
     episodes: int

@@ -17,7 +17,7 @@ from rookery.sim.threads import one_thread_each
 
 @dataclass(frozen=True)
 class Replayed:
-    """How a replayed episode differs from the recorded one.
+    """Difference of a replayed episode from the recorded one.
 
     Args:
         episode: its number in the dataset.

@@ -1,4 +1,4 @@
-"""What a folder of demonstrations holds: the names, shapes and checks that writer, reader and converters share.
+"""Schema of a folder of demonstrations: the names, shapes and checks that writer, reader and converters share.
 
     demos/
         meta.json                            contract, how it was recorded, columns, one line for every episode
@@ -44,7 +44,7 @@ LINES = ("name", "size", "unit", "frame", "scale", "clip", "history")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of an episode as a whole.
+    """Facts about an episode as a whole.
 
     Args:
         seed, world: it was the first episode of this world after ``env.reset(seed)``.
@@ -89,7 +89,7 @@ class Column:
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> Column:
-        """What `to_json` wrote. Raises KeyError, TypeError or ValueError."""
+        """The facts that `to_json` wrote. Raises KeyError, TypeError or ValueError."""
         if line["rows"] not in ("T", "T + 1"):
             raise ValueError(line["rows"])
         shape = tuple(int(n) for n in line["shape"])
@@ -200,7 +200,7 @@ def _check_number(value: Any, what: str) -> None:
 
 
 def mark(contract: Mapping[str, Any]) -> dict[str, str]:
-    """What every episode file says of itself, so that one from elsewhere is noticed."""
+    """The mark that every episode file has of itself, so that one from elsewhere is noticed."""
     lines = json.dumps(interface(contract), sort_keys=True, separators=(",", ":"))
     return {
         "format": FORMAT,

@@ -25,7 +25,7 @@ Picture = NDArray[np.uint8]
 
 
 class Shots:
-    """What is needed to draw every world at every control step of a round later, when it is known which ones are kept."""
+    """Record needed to draw every world at every control step of a round later, when it is known which ones are kept."""
 
     def __init__(self, env: Env) -> None:
         self.env = env
@@ -74,7 +74,7 @@ class Filming:
         self._renderer = Renderer(env.visual_model(), width=width, height=height, camera=camera)
 
     def declaration(self) -> dict[str, dict[str, Any]]:
-        """What `Writer` is to know of it."""
+        """Declaration for `Writer`."""
         return {self.name: {"width": self.width, "height": self.height, "fps": self.fps}}
 
     def film(self, shots: Shots | None, world: int, length: int, writer: Writer) -> None:
@@ -148,7 +148,7 @@ class EpisodeVideo:
         self._frames.close()
 
     def _take(self) -> Any:
-        """What the decoder says next, None at its end."""
+        """The next answer of the decoder, None at its end."""
         try:
             return next(self._frames, None)
         except (RuntimeError, OSError, ValueError, KeyError) as error:

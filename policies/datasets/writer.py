@@ -78,7 +78,7 @@ class Writer:
             self._finish()
 
     def video(self, camera: str) -> Path:
-        """Where the video of the next episode belongs."""
+        """Path of the next episode's video."""
         return self.folder / VIDEOS / camera / f"{len(self):06d}.mp4"
 
     def add(self, episode: Episode) -> None:

@@ -25,6 +25,7 @@ from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
+from rookery.sim.seeding import torch_generator
 from rookery.sim.threads import one_thread_each
 
 __all__ = ["BehaviorCloning", "BehaviorCloningConfig", "mean_squared_error"]
@@ -84,7 +85,7 @@ class BehaviorCloning(Algorithm):
         for name, group in env.groups.items():
             data.check_group(name, group)
         self.training_episodes, self.validation_episodes = self._split()
-        initial = torch.Generator().manual_seed(seed)
+        initial = torch_generator(seed)
         self.networks = {
             name: ActionRegression(group, self.config, initial, env.device) for name, group in env.groups.items()
         }
@@ -112,7 +113,7 @@ class BehaviorCloning(Algorithm):
         """Episodes to learn from and episodes to measure on."""
         count = len(self.data)
         share = self.config.validation_share
-        order = torch.randperm(count, generator=torch.Generator().manual_seed(self.seed)).tolist()
+        order = torch.randperm(count, generator=torch_generator(self.seed)).tolist()
         validation = min(count - 1, round(share * count) or int(share > 0.0))
         return sorted(order[validation:]), sorted(order[:validation])
 
@@ -157,7 +158,7 @@ class BehaviorCloning(Algorithm):
         return figures
 
     def policies(self) -> dict[str, Policy]:
-        """What has been learnt so far, by group."""
+        """Policies as learnt so far, by group."""
         return {name: network.policy() for name, network in self.networks.items()}
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -25,6 +25,7 @@ from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
+from rookery.sim.seeding import torch_generator
 from rookery.sim.specs import Group
 from rookery.sim.threads import one_thread_each
 
@@ -87,8 +88,8 @@ class DAgger(Algorithm):
         self.teacher = teacher
         self.updates = 0
         self._progress = 0.0
-        self._generator = torch.Generator().manual_seed(seed)
-        initial = torch.Generator().manual_seed(seed)
+        self._generator = torch_generator(seed)
+        initial = torch_generator(seed)
         self.students = {name: Student(group, env, self.config, initial) for name, group in env.groups.items()}
         self._step = 0  # control steps of the rollout so far
         self._teacher_acts = torch.zeros(env.num_envs, dtype=torch.bool)

@@ -109,7 +109,7 @@ class ActionRegression:
         return self.reduction.sum(loss)
 
     def policy(self) -> Policy:
-        """What has been learnt so far."""
+        """The policy as learnt so far."""
         out = Policy(self._chains.policy)
         put_statistics(out, "normalize", self.norm)
         self._network.write_to(out.parameters(), 0)

@@ -46,7 +46,7 @@ class Teacher(abc.ABC):
         """Note in which worlds [N] bool a new episode has begun since the latest `act`."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What its next actions depend on beside the environment."""
+        """State, beside the environment's, on which its next actions depend."""
         return {}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

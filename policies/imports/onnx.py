@@ -183,7 +183,7 @@ def _constant(kind: str, given: list[Any], how: dict[str, Any]) -> Tensor:
     if len(given) == 2 and isinstance(x, Tensor) and isinstance(given[1], Tensor):
         y = given[1]
         if x.shape == y.shape or 1 in (x.numel(), y.numel()):
-            operations = {"Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div}
+            operations: dict[str, Any] = {"Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div}
             if kind in operations:
                 out: Tensor = operations[kind](x, y)
                 return out
@@ -196,7 +196,7 @@ def _prediction(model: onnx.ModelProto) -> Predict:
 
     def predict(obs: Tensor) -> Tensor:
         try:
-            run = ReferenceEvaluator(model)
+            run: Any = ReferenceEvaluator(model)
             name = run.input_names[0] if len(run.input_names) == 1 else None
             names = {t.name for t in model.graph.initializer}
             name = name or next(n for n in run.input_names if n not in names)

@@ -30,6 +30,7 @@ STORAGES = {
 }  # fmt: skip
 LISTS = ("build_intlist", "build_doublelist", "build_boollist", "build_tensorlist")
 Unpack = Callable[[str], bytes]
+_PYTHON: Any = pickle._Unpickler  # type: ignore[attr-defined]
 
 
 class ScriptModule:
@@ -102,10 +103,10 @@ def _unpickle(archive: zipfile.ZipFile, unpack: Unpack, root: str, name: str) ->
         raise Damaged(f"its {name}.pkl is no pickle of modules: {first:.120}") from error
 
 
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined, misc]
+class _Unpickler(_PYTHON):  # type: ignore[misc]
     """Python's own unpickler in Python, whose memo is a dict: that of C takes memory by an index in the file."""
 
-    dispatch: ClassVar[dict[int, Callable[..., None]]] = dict(pickle._Unpickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[int, Callable[..., None]]] = dict(_PYTHON.dispatch)
 
     def __init__(self, file: io.BytesIO, storage: Unpack) -> None:
         super().__init__(file)

@@ -22,6 +22,26 @@ KINDS = (
 )
 
 Weights = Mapping[str, Tensor]
+
+
+class Ignored:
+    """What stands for a number or an array of NumPy, such as rl_games' best reward: nothing of it is read or called."""
+
+    def __init__(self, *given: object) -> None:
+        pass
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+IGNORED = tuple(
+    (Ignored, name)
+    for name in (
+        "numpy.dtype",
+        "numpy.ndarray",
+        *(f"numpy.{core}.multiarray.{x}" for core in ("core", "_core") for x in ("scalar", "_reconstruct")),
+    )
+)
 Layers = list[tuple[Tensor, Tensor]]
 
 
@@ -32,10 +52,11 @@ def load(file: Path, data: bytes) -> dict[Any, Any]:
         RookeryError: it is damaged, holds objects of other kinds, or no dict.
     """
     try:
-        with warnings.catch_warnings(action="ignore"):  # of other kinds of files, which are refused below
+        # warnings are of other kinds of files, which are refused below
+        with warnings.catch_warnings(action="ignore"), torch.serialization.safe_globals(list(IGNORED)):
             saved = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises what the damage happens to cause
-        if found := re.search(r"(?:GLOBAL|Unsupported (?:global|class))[: ]+([\w.]{1,120})", str(error)):
+        if found := re.search(r"GLOBAL ([\w.]{1,120})", str(error)):
             raise RookeryError(
                 f"{file} holds objects of {found.group(1)}, which reading would execute: save its tensors alone, with "
                 "torch.save(actor.state_dict(), ...)."

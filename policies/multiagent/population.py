@@ -17,6 +17,7 @@ from rookery.policies.training.evaluate import PolicyAct
 from rookery.sim.engines import check_seed
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
+from rookery.sim.seeding import torch_generator
 
 __all__ = ["Population"]
 
@@ -48,12 +49,12 @@ class Population:
         self.members = list(members)
         self.weights = torch.ones(0)
         self.set_weights([1.0] * len(self.members) if weights is None else weights)
-        self._generator = torch.Generator().manual_seed(check_seed(seed))
+        self._generator = torch_generator(seed)
         self.assignment = torch.zeros(env.num_envs, dtype=torch.int64)
         self.draw(torch.arange(env.num_envs))
 
     def set_weights(self, weights: Sequence[float]) -> None:
-        """How likely each member is drawn from now on, [K] numbers of at least 0; running episodes keep theirs.
+        """Set how likely each member is drawn from now on, [K] numbers of at least 0; running episodes keep theirs.
 
         Raises:
             RookeryError: another number of them, one below 0, or all 0.
@@ -100,7 +101,7 @@ class Population:
         return out
 
     def _memories(self) -> Rows:
-        """What the members remember, by member and group."""
+        """Memories of the members, by member and group."""
         found = {k: getattr(member, "memory", {}) for k, member in enumerate(self.members)}
         return {f"memory.{k}.{g}": state for k, own in found.items() for g, state in own.items()}
 

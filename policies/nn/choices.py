@@ -7,15 +7,13 @@ in Policy Gradient Algorithms", arXiv 2006.14171): their logits have no part in 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec
 
-__all__ = ["Choices", "decide"]
+__all__ = ["Choices", "draw_gumbel"]
 
 
 class Choices:
@@ -59,24 +57,17 @@ class Choices:
     def log_probs(self, logits: Tensor, allowed: Tensor | None = None) -> Tensor:
         """Log-probabilities [..., C], minus infinity where an option is not allowed. Where a choice has no allowed option
         at all, as of an agent that takes no part, all are."""
-        out = []
-        masks: Sequence[Tensor | None] = [None] * self.count if allowed is None else self._split(allowed)
-        for part, mask in zip(self._split(logits), masks, strict=True):
-            if mask is not None:
-                part = part.masked_fill(~(mask | ~mask.any(-1, keepdim=True)), -torch.inf)
-            out.append(part.log_softmax(-1))
-        return torch.cat(out, -1)
+        if allowed is not None:
+            logits = logits.masked_fill(~self.opened(allowed), -torch.inf)
+        return torch.cat([part.log_softmax(-1) for part in self._split(logits)], -1)
 
-    def best(self, logits: Tensor, allowed: Tensor | None = None) -> Tensor:
-        """Indices [..., K] of the likeliest allowed options."""
-        return self._largest(self.log_probs(logits, allowed))
+    def opened(self, allowed: Tensor) -> Tensor:
+        """A mask [..., C] with all options of a choice that has none, as of an agent that takes no part."""
+        return torch.cat([part | ~part.any(-1, keepdim=True) for part in self._split(allowed)], -1)
 
     def sample(self, log_probs: Tensor, gumbel: Tensor) -> Tensor:
         """Indices [..., K] drawn with standard Gumbel noise [..., C]."""
-        return self._largest(log_probs + gumbel)
-
-    def _largest(self, scores: Tensor) -> Tensor:
-        return torch.stack([part.argmax(-1) for part in self._split(scores)], -1).float()
+        return torch.stack([part.argmax(-1) for part in self._split(log_probs + gumbel)], -1).float()
 
     def log_prob(self, log_probs: Tensor, chosen: Tensor) -> Tensor:
         """Log-probability [...] of indices [..., K]."""
@@ -84,7 +75,7 @@ class Choices:
         return torch.stack([part.gather(-1, index.unsqueeze(-1)).squeeze(-1) for part, index in parts]).sum(0)
 
     def entropy(self, log_probs: Tensor) -> Tensor:
-        """Of the choices together, nats [...]."""
+        """Entropy of the choices together, nats [...]."""
         return -_times(log_probs.exp(), log_probs).sum(-1)
 
     def divergence(self, old: Tensor, new: Tensor) -> Tensor:
@@ -113,15 +104,6 @@ def _times(p: Tensor, x: Tensor) -> Tensor:
     return torch.where(p > 0.0, p * x, 0.0)
 
 
-def decide(spec: ActionSpec, outputs: Tensor, allowed: Tensor | None = None) -> Tensor:
-    """The action [..., D] of a deployed policy: the likeliest allowed options, and the means of the continuous components.
-
-    Args:
-        spec: of the action.
-        outputs: [..., `spec.outputs`] of the policy's network.
-        allowed: [..., C] bool; None for everything.
-    """
-    if not spec.choices:
-        return outputs
-    logits = outputs[..., : spec.options]
-    return torch.cat((Choices(spec).best(logits, allowed), outputs[..., spec.options :]), -1)
+def draw_gumbel(out: Tensor, generator: torch.Generator) -> Tensor:
+    """Fill a tensor with standard Gumbel noise."""
+    return out.exponential_(generator=generator).clamp_min_(1e-30).log_().neg_()

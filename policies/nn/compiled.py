@@ -17,13 +17,13 @@ almost half of the time (benchmarks/updates.py, updates_vs_sb3.py). Kernels have
 
 
 def serves(links: Sequence[Link], device: torch.device, width: int = MAX_WIDTH) -> bool:
-    """Whether kernels serve a chain: one perceptron, with hidden layers that fit. All others learn in torch."""
+    """True where kernels serve a chain: one perceptron, with hidden layers that fit. All others learn in torch."""
     only = perceptron_of(links)
     return only is not None and fits(only.hidden, device, width)
 
 
 def fits(hidden: tuple[int, ...], device: torch.device, width: int = MAX_WIDTH) -> bool:
-    """Whether kernels serve networks with these hidden layers, of at most so many units, on that device."""
+    """True where kernels serve networks with these hidden layers, of at most so many units, on that device."""
     if device.type != "cpu" or len(hidden) > MAX_LAYERS or max(hidden, default=1) > width:
         return False
     import numba  # only here: it takes a second to import

@@ -60,7 +60,7 @@ def follow(slow: Any, fast: Any, share: Any) -> None:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=True)
 def _sum_of_squares(x: Any) -> float:
-    """Of a vector [P], summed in float64."""
+    """Sum of squares of a vector [P], summed in float64."""
     total = 0.0
     for i in range(x.size):
         total += float(x[i]) * float(x[i])

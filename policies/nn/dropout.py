@@ -42,7 +42,7 @@ def kept_units(shape: torch.Size, share: float, seed: Tensor, layer: int) -> Ten
 
 
 def _mix(x: Tensor) -> Tensor:
-    """Of the lowest 32 bits of integers from 0."""
+    """Bits mixed out of the lowest 32 bits of integers from 0."""
     x = x & (SPAN - 1)
     for _ in range(2):
         x = ((x ^ (x >> 16)) * MULTIPLIER) & (SPAN - 1)

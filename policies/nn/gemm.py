@@ -52,7 +52,7 @@ def _emit_tile(builder, vectors, a, a_row, a_k, b, b_row, c, c_row, k, start, bi
     tile = [(r, v) for r in range(TILE_ROWS) for v in range(vectors)]
 
     def address(base, stride, index, v=0):  # type: ignore[no-untyped-def]
-        """Of vector v of the row at ``base + index * stride``."""
+        """Number of vector v of the row at ``base + index * stride``."""
         index = ir.Constant(a.type, index) if isinstance(index, int) else index
         elements = builder.add(builder.mul(stride, index), ir.Constant(a.type, _LANES * v))
         return builder.add(base, builder.mul(elements, ir.Constant(a.type, 4)))

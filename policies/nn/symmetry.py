@@ -67,7 +67,7 @@ class Symmetry:
                 weight.mul_(math.sqrt(2.0))
 
     def holds(self, flat: Tensor) -> bool:
-        """Whether weights [G, P] are symmetric, to 1e-6."""
+        """True where weights [G, P] are symmetric, to 1e-6."""
         return torch.allclose(flat, flat[:, self._index] * self._sign, atol=1e-6)
 
     def project(self, flat: Tensor) -> None:

@@ -26,6 +26,7 @@ KINDS = {
     "perceptron": "rookery.policies.stages.perceptron:Perceptron",
     "module": "rookery.policies.stages.module:Module",
     "squash": "rookery.policies.stages.squash:Squash",
+    "choose": "rookery.policies.stages.choose:Choose",
 }
 """By kind, "module:Class"."""
 

@@ -39,7 +39,7 @@ class AttentionOptions:
 
 @dataclass(frozen=True)
 class Attention(Encodes):
-    """What an agent hears of its neighbors, and which share of the places is taken.
+    """Attention of an agent to its neighbors, and which share of the places is taken.
 
     Args:
         inputs: size of a row.
@@ -273,7 +273,7 @@ def _places(group: Group) -> tuple[int, tuple[Span, ...], int] | None:
 
 
 def _rest(size: int, taken: list[Span]) -> list[Span]:
-    """What is left of a frame."""
+    """The rest of a frame."""
     ends = [0, *(b for _, b in sorted(taken))]
     starts = [*(a for a, _ in sorted(taken)), size]
     return [(a, b) for a, b in zip(ends, starts, strict=True) if a < b]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.stage import Stage, Weight, fault
 from rookery.sim.errors import RookeryError, unknown
 
@@ -94,7 +95,8 @@ class StageChain:
         links: at least one.
 
     Raises:
-        RookeryError: a stage takes rows of another size than the one before gives, or two stages have targets.
+        RookeryError: a stage takes rows of another size than the one before gives, two stages have targets, or one that chooses
+            does not give the first of the chain's outputs.
     """
 
     links: tuple[Link, ...]
@@ -105,6 +107,11 @@ class StageChain:
         _check_row(self.links, self.inputs)
         if sum(leaf.stage.targets > 0 for leaf in self.leaves) > 1:
             raise RookeryError("a chain has one state estimator at most: let one predict all targets.")
+        if self.options and (sum(leaf.stage.options > 0 for leaf in self.leaves) > 1 or not _first(self.links).options):
+            raise RookeryError(
+                "a chain chooses once, and its first outputs are the choices: put one stage choose at the end, or at the end "
+                "of the first of the last branches."
+            )
 
     @property
     def inputs(self) -> int:
@@ -123,6 +130,22 @@ class StageChain:
     def targets(self) -> int:
         """M, length of the targets that a state estimator in the chain predicts; 0 without."""
         return sum(leaf.stage.targets for leaf in self.leaves)
+
+    @property
+    def options(self) -> int:
+        """C, number of the options that it chooses among; 0 where it gives numbers alone."""
+        return sum(self.choice_sizes)
+
+    @property
+    def mask_size(self) -> int:
+        """Length of the mask of its options: C, or 0 where all are allowed at all times."""
+        return sum(leaf.stage.mask_size for leaf in self.leaves)
+
+    @property
+    def choice_sizes(self) -> tuple[int, ...]:
+        """Numbers of options of the K choices, whose indices are the first of its outputs."""
+        found = self.find(Choose)
+        return () if found is None else found.sizes
 
     @property
     def kinds(self) -> list[str]:
@@ -164,7 +187,7 @@ class StageChain:
 
     @property
     def words(self) -> str:
-        """What it is, for people."""
+        """The chain in words, for people."""
         return "; ".join(leaf.stage.words for leaf in self.leaves)
 
     def check(self, group: Group, line: str) -> None:
@@ -184,7 +207,10 @@ class StageChain:
             )
         if self.outputs != group.action.size:
             at = f"{line}[{len(self.links) - 1}]"
-            raise fault(at, self.outputs, f"with {group.action.size} outputs, the number of action names")
+            raise fault(at, self.outputs, f"with {group.action.size} outputs, the number of the action's components")
+        if group.action.choices and not self.options:
+            names = ", ".join(choice.name for choice in group.action.choices)
+            raise fault(line, self.kinds, f"a list with the stage choose, as the action chooses its {names}")
         _check_links(self.links, group, line)
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -207,6 +233,12 @@ class StageChain:
             return cls(links)
         except RookeryError as error:
             raise RookeryError(f"contract line {line}: {error}") from error
+
+
+def _first(links: Sequence[Link]) -> Stage:
+    """The stage that gives the first of a chain's outputs."""
+    last = links[-1]
+    return last if isinstance(last, Stage) else _first(last.branches[0])
 
 
 def _check_row(links: Sequence[Link], size: int) -> None:

@@ -73,12 +73,12 @@ class Estimator(Stage):
         size = (self.outputs,)
         return dense_weights(self.sizes) | {"mean": Weight(size, 0.0), "std": Weight(size, 1.0, positive=True)}
 
-    def step(self, weights: Tensors, x: Tensor, state: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+    def step(self, weights: Tensors, x: Tensor, state: Tensor, given: Tensor | None) -> tuple[Tensor, Tensor]:
         prediction = dense(weights, x, len(self.hidden), self.activation)
-        if known is None:
+        if given is None:
             return prediction, state
-        given = ((known - weights["mean"]) / weights["std"]).clamp(-self.clip, self.clip)
-        return prediction.where(known.isnan(), given), state
+        known = ((given - weights["mean"]) / weights["std"]).clamp(-self.clip, self.clip)
+        return prediction.where(given.isnan(), known), state
 
     def predict(self, weights: Tensors, x: Tensor) -> Tensor:
         """Targets [R, M] as the task scales them, predicted for rows [R, in]."""

@@ -56,7 +56,7 @@ class GRU(Stage):
             "bias_hh": Weight((wide,)),
         }
 
-    def step(self, weights: Tensors, x: Tensor, state: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+    def step(self, weights: Tensors, x: Tensor, state: Tensor, given: Tensor | None) -> tuple[Tensor, Tensor]:
         import torch
 
         state = torch.gru_cell(x, state, *weights.values())

@@ -37,9 +37,9 @@ class StageModule(nn.Module):
         """All weights by name."""
         return {name: getattr(self, name) for name in self.stage.weights()}
 
-    def step(self, x: Tensor, state: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+    def step(self, x: Tensor, state: Tensor, given: Tensor | None) -> tuple[Tensor, Tensor]:
         """See `Stage.step`."""
-        return self.stage.step(self.weights, x, state, known)
+        return self.stage.step(self.weights, x, state, given)
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [R, out] of a stage without state for inputs [R, in]."""

@@ -155,7 +155,7 @@ class Convolutions(Encodes):
 
     @property
     def numbers(self) -> list[tuple[int, int]]:
-        """Where the numbers of a frame stand that are no pictures: first and one after the last, in order."""
+        """Places of the numbers of a frame that are no pictures: first and one after the last, in order."""
         ends = [0, *(p.start + p.size for p in self.pictures)]
         starts = [*(p.start for p in self.pictures), self.frame]
         return [(a, b) for a, b in zip(ends, starts, strict=True) if a < b]

@@ -10,7 +10,8 @@ from rookery.policies.stages.stage import Stage, Tensors, check_sizes
 if TYPE_CHECKING:
     from torch import Tensor
 
-SQUASHES = ("clip", "tanh")
+SquashFunction = Literal["clip", "tanh"]
+SQUASHES: tuple[SquashFunction, ...] = ("clip", "tanh")
 """Ways to bring a number to [-1, 1]: cut it off (PPO), or tanh (SAC)."""
 
 
@@ -28,7 +29,7 @@ class Squash(Stage):
     in_place: ClassVar[bool] = True
 
     size: int
-    function: Literal["clip", "tanh"] = "clip"
+    function: SquashFunction = "clip"
 
     def __post_init__(self) -> None:
         check_sizes(self.kind, size=self.size)

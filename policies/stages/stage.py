@@ -74,6 +74,8 @@ class Stage:
         inputs, outputs: sizes of a row; fields or properties.
         state_size: numbers that it keeps from step to step, zero at an episode's start.
         targets: length of the privileged targets that it predicts, which may be known instead; 0 for most.
+        options: number of the options that it chooses among, by logits that are its input; 0 for most.
+        mask_size: length of the mask that says which of them are allowed; 0 where all are at all times.
         depends: lines of the group's declaration, beyond its terms' meaning, that it is made for: "shape", "targets", ...
         in_place: whether its C may write its output over its input.
         helpers: names of C functions that its own calls, see c_text.py.
@@ -92,6 +94,14 @@ class Stage:
 
     @property
     def targets(self) -> int:
+        return 0
+
+    @property
+    def options(self) -> int:
+        return 0
+
+    @property
+    def mask_size(self) -> int:
         return 0
 
     # JSON
@@ -126,7 +136,7 @@ class Stage:
 
     @property
     def words(self) -> str:
-        """What it is, for the header of the C file: "GRU 16 -> 32"."""
+        """The stage in words, for the header of the C file: "GRU 16 -> 32"."""
         return f"{self.kind} {self.inputs} -> {self.outputs}"
 
     @property
@@ -145,14 +155,15 @@ class Stage:
         """Numbers that are learned."""
         return sum(math.prod(w.shape) for w in self.weights().values() if w.statistic is None)
 
-    def step(self, weights: Tensors, x: Tensor, state: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
+    def step(self, weights: Tensors, x: Tensor, state: Tensor, given: Tensor | None) -> tuple[Tensor, Tensor]:
         """Outputs [R, out] and the next state [R, S].
 
         Args:
             weights: by name.
             x: inputs [R, in].
             state: [R, S], of the step before.
-            known: [R, M], for a stage with targets: NaN where it must predict them; None for NaN everywhere.
+            given: for a stage with targets known ones [R, M], NaN where it must predict them; None for NaN everywhere. For one
+                with a mask that, [R, C] bool.
         """
         return self.forward(weights, x), state
 
@@ -199,8 +210,9 @@ class Stage:
         return ()
 
     def code(self, name: str) -> str:
-        """C of ``static void name(const float in[inputs], float out[outputs])``, with ``float state[state_size]`` and, of a
-        stage with targets, ``const float known[targets]`` before `out`. Its tables are ``name_<weight>``.
+        """C of ``static void name(const float in[inputs], float out[outputs])``, with ``float state[state_size]``, of a
+        stage with targets ``const float known[targets]`` and of one with a mask ``const unsigned char allowed[mask_size]``
+        before `out`. Its tables are ``name_<weight>``.
 
         Args:
             name: of the function, and beginning of the names of its tables.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rookery.policies.stages.chain import Beside, Link, StageChain
+from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.estimator import Estimator
 from rookery.policies.stages.gru import GRU
 from rookery.policies.stages.module import Module
 from rookery.policies.stages.normalize import Normalize
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.select import Select, newest
-from rookery.policies.stages.squash import SQUASHES, Squash
+from rookery.policies.stages.squash import SQUASHES, Squash, SquashFunction
 from rookery.sim.errors import unknown
 
 __all__ = ["ACTIVATIONS", "is_plain", "standard", "trunk"]
@@ -33,33 +34,35 @@ def standard(
     targets: int = 0,
     memory_size: int = 0,
     module: str = "",
+    choose: Choose | None = None,
 ) -> list[Link]:
     """The stages of a policy, most of which are optional.
 
-        observation --normalize--+--newest frames--encoder--+--GRU--perceptron or module--squash--> action
-                                 +--state estimator---------+
+        observation --normalize--+--newest frames--encoder--+--GRU--perceptron or module--+--choose--+--> action
+                                 +--state estimator---------+                             +--squash--+
 
     Args:
         observation_size: O.
-        action_size: D.
+        action_size: D, and in place of a choice a logit for each of its options: what perceptron or module give.
         hidden: widths of the perceptron's hidden layers.
         activation: "tanh", "elu" or "relu", of perceptron and state estimator.
         obs_clip: limit of the normalized observation.
-        squash: "clip" to [-1, 1], or "tanh"; "none" where the actions are logits of choices.
+        squash: "clip" to [-1, 1], or "tanh".
         actor_inputs: how many components at the observation's end, its newest frames, go on; None for all.
         encoder: stages that they go through.
         estimator: widths of the state estimator's hidden layers; unused without targets.
         targets: M, length of what it predicts; 0 for no state estimator.
         memory_size: H, numbers in the state of a GRU before the perceptron; 0 for none.
         module: "package.module:function" of a factory of the network in place of the perceptron; "" for none.
+        choose: of an action with choices, whose logits come before the numbers.
 
     Raises:
         RookeryError: an unknown activation or squash, or sizes that no stage can have.
     """
     if activation not in ACTIVATIONS:
         raise unknown("activation", activation, ACTIVATIONS)
-    if squash not in (*SQUASHES, "none"):
-        raise unknown("squash", squash, (*SQUASHES, "none"))
+    if squash not in SQUASHES:
+        raise unknown("squash", squash, SQUASHES)
     count = observation_size if actor_inputs is None else actor_inputs
     before: list[Link] = [*newest(observation_size, count), *encoder]
     if targets:
@@ -71,8 +74,19 @@ def standard(
         Normalize(observation_size, float(obs_clip)),
         *before,
         *trunk(size, action_size, hidden, activation, memory_size, module),
-        *([] if squash == "none" else [Squash(action_size, squash)]),  # type: ignore[arg-type]
+        *_last(action_size, squash, choose),  # type: ignore[arg-type]
     ]
+
+
+def _last(size: int, squash: SquashFunction, choose: Choose | None) -> list[Link]:
+    """From the network's outputs to the action: choices first, then numbers in [-1, 1]."""
+    if choose is None:
+        return [Squash(size, squash)]
+    count = choose.inputs
+    if count == size:
+        return [choose]
+    numbers = (Select(size, ((count, size),)), Squash(size - count, squash))
+    return [Beside(((Select(size, ((0, count),)), choose), numbers))]
 
 
 def trunk(
@@ -87,6 +101,6 @@ def trunk(
 
 
 def is_plain(chain: StageChain) -> bool:
-    """Whether a chain is a perceptron on the whole observation, whose actions are clipped, and nothing else."""
+    """True where a chain is a perceptron on the whole observation, whose actions are clipped, and nothing else."""
     last = chain.links[-1]
     return chain.kinds == ["normalize", "perceptron", "squash"] and isinstance(last, Squash) and last.function == "clip"

@@ -3,12 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from rookery.policies.stages.chain import Fork, Leaf, Link, Node, StageChain
 from rookery.policies.stages.part import StageModule, module_of
+
+
+@dataclass
+class StepContext:
+    """What goes through a chain beside its rows.
+
+    Args:
+        state: [R, S], of all stages, in the order of `chain.leaves`.
+        known: [R, M] for the state estimator, see `Stage.step`.
+        allowed: [R, C] bool for the stage that chooses.
+
+    Attributes:
+        states: next states of the stages that have some, in their order.
+        logits: [R, C] that the stage that chooses got; None before, and without such a stage.
+    """
+
+    state: Tensor
+    known: Tensor | None = None
+    allowed: Tensor | None = None
+    states: list[Tensor] = field(default_factory=list)
+    logits: Tensor | None = None
+
+    @property
+    def after(self) -> Tensor:
+        """The next states [R, S]."""
+        if not self.states:
+            return self.state
+        return self.states[0] if len(self.states) == 1 else torch.cat(self.states, 1)
 
 
 class ChainModule(nn.Module):
@@ -40,42 +69,34 @@ class ChainModule(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [R, out] of a chain without state for inputs [R, in]."""
-        return self.run(x, x[:, :0], None)[0]
+        return self.run(x, StepContext(x[:, :0]))
 
-    def run(self, x: Tensor, state: Tensor, known: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Outputs [R, out] and next states [R, S].
-
-        Args:
-            x: inputs [R, in].
-            state: [R, S], of all stages, in the order of `chain.leaves`.
-            known: [R, M] for the state estimator, see `Stage.step`.
-        """
-        states: list[Tensor] = []
-        out = self._through(self.chain.nodes, x, state, known, states)
-        if not states:
-            return out, state
-        return out, states[0] if len(states) == 1 else torch.cat(states, 1)
+    def run(self, x: Tensor, context: StepContext) -> Tensor:
+        """Outputs [R, out] for inputs [R, in]; next states and logits are in `context` then."""
+        return self._through(self.chain.nodes, x, context)
 
     def input_of(self, leaf: Leaf, x: Tensor) -> Tensor:
-        """What reaches a stage of rows [R, in], all states being those of an episode's start."""
+        """The input that reaches a stage of rows [R, in], all states being those of an episode's start."""
         return self._until(self.chain.nodes, leaf, x)
 
-    def _through(
-        self, nodes: Sequence[Node], x: Tensor, state: Tensor, known: Tensor | None, states: list[Tensor]
-    ) -> Tensor:
+    def _through(self, nodes: Sequence[Node], x: Tensor, context: StepContext) -> Tensor:
         for node in nodes:
             if isinstance(node, Fork):
-                x = torch.cat([self._through(branch, x, state, known, states) for branch in node.branches], 1)
+                x = torch.cat([self._through(branch, x, context) for branch in node.branches], 1)
                 continue
             part = self.part(node.name)
             if not isinstance(part, StageModule):
                 x = part(x)
                 continue
-            size = node.stage.state_size
-            own = state[:, node.state] if 0 < size < self.chain.state_size else state
-            x, after = part.step(x, own, known if node.stage.targets else None)
-            if size:
-                states.append(after)
+            stage = node.stage
+            own = context.state[:, node.state] if 0 < stage.state_size < self.chain.state_size else context.state
+            if stage.options:
+                context.logits = x
+            x, after = part.step(
+                x, own, context.known if stage.targets else context.allowed if stage.mask_size else None
+            )
+            if stage.state_size:
+                context.states.append(after)
         return x
 
     def _until(self, nodes: Sequence[Node], leaf: Leaf, x: Tensor) -> Tensor:
@@ -86,8 +107,7 @@ class ChainModule(nn.Module):
                 within = [branch for branch in node.branches if any(found is leaf for found in _leaves(branch))]
                 if within:
                     return self._until(within[0], leaf, x)
-            state = x.new_zeros(len(x), self.chain.state_size)
-            x = self._through((node,), x, state, None, [])
+            x = self._through((node,), x, StepContext(x.new_zeros(len(x), self.chain.state_size)))
         return x
 
 

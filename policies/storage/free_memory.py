@@ -1,4 +1,4 @@
-"""How much memory a device has left."""
+"""Bytes of memory that a device has left."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _of_machine() -> float:
 
 
 def _of_container() -> float:
-    """What is left of the limit; files in the cache give way."""
+    """The rest of the limit; files in the cache give way."""
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         used = float((CGROUP / "memory.current").read_text())

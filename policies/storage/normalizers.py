@@ -281,7 +281,7 @@ class ReturnScale:
 
     @property
     def scale(self) -> Tensor:
-        """What to divide rewards by, one float32; 1 before the first sample and where all returns are 0."""
+        """Divisor of rewards, one float32; 1 before the first sample and where all returns are 0."""
         variance = self._moments[2] / self._moments[0].clamp(min=1.0)
         scale = torch.maximum(variance.sqrt(), self._largest / self.limit)
         return torch.where(scale > 0.0, scale, 1.0).float()

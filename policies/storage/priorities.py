@@ -25,7 +25,7 @@ FLOOR = 1e-6
 
 
 class Priorities:
-    """What a replay memory draws by, of K places that hold a transition or none.
+    """Priorities by which a replay memory draws, of K places that hold a transition or none.
 
     Memory: 8.3 bytes a place.
 

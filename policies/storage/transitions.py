@@ -1,4 +1,4 @@
-"""What gradient steps of off-policy learning take from a replay memory."""
+"""Transitions that gradient steps of off-policy learning take from a replay memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Sequences", "Transitions"]
 
 @dataclass(frozen=True)
 class Sequences:
-    """What networks with memory take beside the transitions [T S] of S sequences, which stand step by step.
+    """Arrays that networks with memory take beside the transitions [T S] of S sequences, which stand step by step.
 
     Args:
         first: [T S] bool, the observation is the first of an episode.

@@ -1,4 +1,4 @@
-"""How good a policy is, over a fixed number of episodes that are counted fairly."""
+"""Evaluation of a policy over a fixed number of episodes that are counted fairly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.policies.nn.choices import decide
+from rookery.policies.nn.choices import Choices, draw_gumbel
 from rookery.policies.nn.state_estimator import known_targets
 from rookery.policies.policy import Policy
 from rookery.sim.env import Act, Env
@@ -22,12 +22,18 @@ class PolicyAct:
     Attributes:
         memory: by group whose policies have memory, the state that the next action is taken with, [N, A, H]. Where an episode
             begins (`Env.episode_start`), it is set to zero first, see `Policy.initial_state`.
+        logits: by group that chooses, of the latest actions [n, A, C].
     """
 
-    def __init__(self, teams: dict[str, list[Policy]], env: Env, privileged: bool) -> None:
+    def __init__(
+        self, teams: dict[str, list[Policy]], env: Env, privileged: bool, sampling: torch.Generator | None
+    ) -> None:
         self._teams = teams
         self._env = env
         self._privileged = privileged
+        self._sampling = sampling
+        self._choices = {name: Choices(env.groups[name].action) for name in teams if env.groups[name].action.choices}
+        self.logits: dict[str, Tensor] = {}
         self._states = {
             name: team[0].initial_state(env.num_envs, env.groups[name].count) for name, team in teams.items()
         }
@@ -45,21 +51,51 @@ class PolicyAct:
             state = self._states[name][where]
             if start is not None:
                 state = state.masked_fill(start[:, None, None], 0.0)
+            mask = None if name not in self._choices else allowed_options(self._env, name, worlds)
             if len(team) == 1:
-                out[name], after = team[0].step(obs[name], state, known)
+                out[name], after, logits = team[0].step_with_logits(obs[name], state, known, mask)
             else:
-                each = [None] * len(team) if known is None else known.unbind(1)
-                pairs = [p.step(obs[name][:, i], state[:, i], each[i]) for i, p in enumerate(team)]
-                out[name], after = (torch.stack(parts, 1) for parts in zip(*pairs, strict=True))
+                each: list[Any] = [x if x is None else x.unbind(1) for x in (known, mask)]
+                steps = [
+                    p.step_with_logits(obs[name][:, i], state[:, i], *(x and x[i] for x in each))
+                    for i, p in enumerate(team)
+                ]
+                out[name], after, logits = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
             self._states[name][where] = after
-            spec = self._env.groups[name].action
-            if spec.choices:
-                allowed = (self._env.action_mask or {})[name][where] if spec.masked else None
-                out[name] = decide(spec, out[name], allowed)
+            if name in self._choices:
+                self.logits[name] = logits
+                if self._sampling is not None:
+                    self._sample(name, out[name], mask)
         return out
 
+    def _sample(self, name: str, action: Tensor, mask: Tensor | None) -> None:
+        """Draw the choices of actions [n, A, D] by their probabilities."""
+        choices = self._choices[name]
+        assert self._sampling is not None
+        noise = draw_gumbel(torch.empty(self.logits[name].shape, device=self._sampling.device), self._sampling)
+        log_probs = choices.log_probs(self.logits[name], mask)
+        action[..., : choices.count] = choices.sample(log_probs, noise.to(log_probs.device))
 
-def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) -> PolicyAct:
+
+def allowed_options(env: Env, group: str, worlds: Tensor | None = None) -> Tensor | None:
+    """The mask [N, A, C] of a group now, or of `worlds` [n] alone; all options for agents that take no part. None where its
+    action has no masks.
+
+    Raises:
+        RookeryError: an agent that takes part has none.
+    """
+    spec = env.groups[group].action
+    if not spec.masked:
+        return None
+    mask = (env.action_mask or {})[group]
+    choices = Choices(spec)
+    choices.check(mask, (env.active or {}).get(group), group)
+    return choices.opened(mask if worlds is None else mask[worlds])
+
+
+def act_with(
+    policies: dict[str, Policy], env: Env, privileged: bool = False, sampling: torch.Generator | None = None
+) -> PolicyAct:
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
 
     Args:
@@ -68,6 +104,7 @@ def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) ->
             environment reveals now, and the memory of a recurrent one begins anew where an episode has begun now, so that the
             observations must be those of this environment now, each of them once.
         privileged: give a policy with a state estimator the true targets instead of its predictions.
+        sampling: draw choices by their probabilities, with this generator; None takes the likeliest options.
 
     Raises:
         RookeryError: a group has no policy, or one of other sizes.
@@ -84,13 +121,18 @@ def act_with(policies: dict[str, Policy], env: Env, privileged: bool = False) ->
                 f"group {name!r} has {group.count} agents and {len(team)} policies: use the task's own run."
             )
         for p in team:
-            if (p.observation_size, p.action_size) != (group.observation_size, group.action.outputs):
+            if (p.observation_size, p.action_size) != (group.observation_size, group.action.size):
                 raise RookeryError(
                     f"the policy of group {name!r} takes {p.observation_size} observations and gives {p.action_size} "
-                    f"actions, the task has {group.observation_size} and {group.action.outputs}: use the task's own run."
+                    f"actions, the task has {group.observation_size} and {group.action.size}: use the task's own run."
+                )
+            if p.chain.choice_sizes != tuple(len(choice.options) for choice in group.action.choices):
+                raise RookeryError(
+                    f"the policy of group {name!r} chooses among {list(p.chain.choice_sizes)} options, the task has "
+                    f"{[len(choice.options) for choice in group.action.choices]}: use the task's own run."
                 )
         teams[name] = [p.to(env.device) for p in team]
-    return PolicyAct(teams, env, privileged)
+    return PolicyAct(teams, env, privileged, sampling)
 
 
 @one_thread_each

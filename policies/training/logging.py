@@ -1,4 +1,4 @@
-"""What a run tells: a line on the terminal, a row in progress.csv, and scalars for TensorBoard."""
+"""Logs of a run: a line on the terminal, a row in progress.csv, and scalars for TensorBoard."""
 
 from __future__ import annotations
 

@@ -371,7 +371,7 @@ class Runner:
         }
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same for a state to fit."""
+        """Values that must be the same for a state to fit."""
         return {
             "algorithm": self.name,
             "task": self.env.task_id,

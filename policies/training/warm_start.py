@@ -26,14 +26,15 @@ from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.network import Network
 from rookery.policies.policy import Layer, Policy, layers_of
-from rookery.policies.stages.chain import StageChain
+from rookery.policies.stages.chain import Beside, Link, StageChain
+from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.normalize import Normalize
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.pictures import Convolutions
 from rookery.policies.stages.select import Select
 from rookery.policies.stages.squash import Squash
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import Group
+from rookery.sim.specs import ActionSpec, Group
 
 
 def with_limit_of(config: PPOConfig, policies: Mapping[str, Policy]) -> PPOConfig:
@@ -108,7 +109,7 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
 
 
 def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> bool:
-    """Whether a policy with an encoder of its own kind is this learner's, term by term."""
+    """True where a policy with an encoder of its own kind is this learner's, term by term."""
     own, theirs = ((g.observation, g.history, g.action.kind) for g in (learner.spec, stored))
     same = StageChain(tuple(learner.chains.policy)) == policy.chain and own == theirs
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
@@ -125,7 +126,7 @@ def _copy(learner: GroupLearner, policy: Policy) -> None:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What is taken over: newest components of the observation, pictures among them, and the perceptron."""
+    """The part that is taken over: newest components of the observation, pictures among them, and the perceptron."""
 
     actor_inputs: int
     pictures: Convolutions | None
@@ -145,15 +146,20 @@ def _shape(policy: Policy) -> _Shape:
     pictures = pictures_in(links[:-1])
     expected = [] if pictures is None else pictures.beside_numbers()
     last = links[-1] if links else None
-    squash = policy.chain.links[-1]
-    plain = isinstance(squash, Squash) and squash.function == "clip" and links[:-1] == expected
-    if not isinstance(last, Perceptron) or not plain:
+    if not isinstance(last, Perceptron) or links[:-1] != expected or not _is_plain_end(policy.chain.links[-1]):
         raise RookeryError(
             "PPO starts only from a perceptron, perhaps behind convolutions, whose actions are clipped, or from the very same "
             f"stages on the very same terms, and this policy has {policy.chain.words}: leave --init out, or take a policy of "
             "PPO, imitation or cloning."
         )
     return _Shape(count, pictures, last)
+
+
+def _is_plain_end(link: Link) -> bool:
+    """Whether numbers are clipped, with choices before them or not; see `standard`."""
+    if isinstance(link, Beside):
+        return all(isinstance(branch[0], Select) and _is_plain_end(branch[-1]) for branch in link.branches)
+    return isinstance(link, Choose) or (isinstance(link, Squash) and link.function == "clip")
 
 
 def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
@@ -185,12 +191,23 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
     kind = learner.spec.action.kind
     if stored.action.kind != kind:
         raise RookeryError(f"the policy to start from acts by {stored.action.kind!r}, and this task by {kind!r}.")
+    given, wanted = (_components(group.action) for group in (stored, learner.spec))
+    if given != wanted:
+        raise RookeryError(
+            f"the policy to start from has the actions {given}, and this task {wanted}: take one of a task with the same."
+        )
     network = old.perceptron
     if (network.hidden, network.activation) != (tuple(config.hidden), config.activation):
         raise RookeryError(
             f"the policy to start from has hidden layers {list(network.hidden)} with {network.activation}, and this one "
             f"{list(config.hidden)} with {config.activation}: give --hidden and --activation as there."
         )
+
+
+def _components(action: ActionSpec) -> str:
+    """Choices with their options, and the number of continuous components."""
+    choices = [f"{choice.name} ({', '.join(choice.options)})" for choice in action.choices]
+    return ", ".join([*choices, f"{len(action.names)} numbers"])
 
 
 def _check_encoders(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:

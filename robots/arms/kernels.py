@@ -1,4 +1,4 @@
-"""Where an arm's tool is, for all worlds at once, compiled: all that a step of a task with an arm asks for, which in torch is a
+"""Place of an arm's tool, for all worlds at once, compiled: all that a step of a task with an arm asks for, which in torch is a
 chain of a hundred small operations."""
 
 from __future__ import annotations

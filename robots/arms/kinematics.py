@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Pose:
-    """Where the tool is, in the arm's base frame.
+    """Place of the tool, in the arm's base frame.
 
     Args:
         pos: [N, 3] m.

@@ -44,7 +44,7 @@ _loop = njit(cache=True, nogil=True, error_model="numpy", fastmath=FAST)
 
 @scalar
 def _decay(dt, tau):
-    """What is left of a first-order lag after a step; nothing where there is no lag."""
+    """The share that is left of a first-order lag after a step; nothing where there is no lag."""
     return math.exp(-dt / tau) if tau > 0.0 else 0.0
 
 

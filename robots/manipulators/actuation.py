@@ -1,4 +1,4 @@
-"""What lies between an arm's action and its motors, for contracts."""
+"""Everything between an arm's action and its motors, for contracts."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class AllegroHand(Buffers):
         return ActionSpec(kind, names, tuple(low.tolist()), tuple(high.tolist()), units, tuple(neutral))
 
     def actuation(self, steps: tuple[str, ...], count: int, leashes: Sequence[float | None]) -> Actuation:
-        """What lies between the actions of the first `count` joints and their servos.
+        """Everything between the actions of the first `count` joints and their servos.
 
         Args:
             steps: what becomes of an action, in words, up to the targets.

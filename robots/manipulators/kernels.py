@@ -1,4 +1,4 @@
-"""What an arm's controller computes at each control step, for all worlds at once: inverse kinematics and
+"""The computation of an arm's controller at each control step, for all worlds at once: inverse kinematics and
 Cartesian impedance. Joint references: `references.py`.
 
 Kinematic chains are those of `chain_of`, with the base's pose in them: all places and axes are the world's. J is the number

@@ -90,7 +90,7 @@ class ArmAction(abc.ABC):
         raise RookeryError(f"actions of kind {self.name!r} do not move the tool's goal: use a kind that does.")
 
     def steps(self, arm: Manipulator) -> tuple[str, ...]:
-        """How the command reaches the joint references or the motors, in words, for contracts."""
+        """The way of the command to the joint references or the motors, in words, for contracts."""
         return (f"{self.name}: see {type(self).__module__}.{type(self).__qualname__}",)
 
     def tool_goal(self, arm: Manipulator) -> ToolGoal | None:
@@ -307,7 +307,7 @@ class Manipulator(Buffers):
 
     @property
     def actuation(self) -> Actuation:
-        """What lies between actions and motors."""
+        """Everything between actions and motors."""
         return arm_actuation(self)
 
     def motion(self) -> tuple[Any, ...]:

@@ -39,8 +39,8 @@ others do: at its limit of speed or position, which sharing one factor with othe
 
 
 def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offsets: Floats) -> Floats:
-    """What each joint moves up to the next one, and the last one all the rest: mass (kg), its centre (m), inertia about that
-    (kg m^2; xx yy zz xy xz yz), in the joint's frame, [J, 10].
+    """Masses that each joint moves up to the next one, and the last one all the rest: mass (kg), its centre (m), inertia about
+    that (kg m^2; xx yy zz xy xz yz), in the joint's frame, [J, 10].
 
     Args:
         joints: names, from the base on. turns [J + 1, 3, 3], offsets [J + 1, 3]: of the chain; see `chain_of`.
@@ -228,7 +228,7 @@ def _advance(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, error_model="numpy", inline="always")
 def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """What is missing of the speed wanted on the way to a goal, and how that speed changes, [2 J] both."""
+    """The part of the speed wanted on the way to a goal that is missing, and the change of that speed, [2 J] both."""
     joints = len(way) // 2
     tight = _share(way, slowly)
     bent = _share(way, gently)

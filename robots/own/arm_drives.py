@@ -1,4 +1,4 @@
-"""What moves an arm that was read from a file, what it meets, and whether it holds still."""
+"""Drives of an arm that was read from a file, its contacts, and a test that it holds still."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ArmDrives:
-    """What moves the joints, for `spec_of`: N m/rad, N m s/rad, N m by joint; N, of the gripper on each finger."""
+    """Drives of the joints, for `spec_of`: N m/rad, N m s/rad, N m by joint; N, of the gripper on each finger."""
 
     joints: tuple[str, ...]
     kp: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""What of a robot's file is an arm: a chain of hinges from the base, what ends it, and the tool's frame."""
+"""The arm in a robot's file: a chain of hinges from the base, what ends it, and the tool's frame."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def moved_by(body: mujoco.MjsBody) -> list[mujoco.MjsBody]:
 
 
 def is_arm(spec: mujoco.MjSpec) -> bool:
-    """Whether one chain of joints alone hangs on the base, such as an arm has."""
+    """True where one chain of joints alone hangs on the base, such as an arm has."""
     at = moved_by(spec.worldbody)
     count = 0
     while len(at) == 1:
@@ -223,7 +223,7 @@ def tool_between(spec: mujoco.MjSpec, last: str, fingers: list[str]) -> None:
 
 
 def _hand_axis(points: Floats, axis: int) -> bool:
-    """Whether all of the fingers are on one side of the last link along an axis."""
+    """True where all of the fingers are on one side of the last link along an axis."""
     return float(points[:, axis].min()) * float(points[:, axis].max()) > 0.0
 
 

@@ -1,4 +1,4 @@
-"""What every robot is checked for, whatever its kind: what no real robot has is refused with a sentence and the way out."""
+"""Checks of every robot, whatever its kind: what no real robot has is refused with a sentence and the way out."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def _check_family(file: Path, spec: mujoco.MjSpec) -> None:
 
 
 def is_rotor(name: str) -> bool:
-    """Whether a link is called as rotors are."""
+    """True where a link is called as rotors are."""
     return any(word in name.lower() for word in ROTOR_WORDS)
 
 

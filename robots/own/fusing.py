@@ -97,7 +97,7 @@ def _outermost_first(path: Path, fixed: dict[str, tuple[str, ET.Element]]) -> li
 
 
 def _read(path: Path, link: ET.Element) -> Inertial | None:
-    """What a link's <inertial> says; None without mass."""
+    """Inertia by a link's <inertial>; None without mass."""
     found = link.find("inertial")
     mass_of = None if found is None else found.find("mass")
     if found is None or mass_of is None:

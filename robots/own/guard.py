@@ -148,7 +148,7 @@ class _Reading:
                         )
 
     def _check_made(self, root: ET.Element) -> None:
-        """What a few words make many of."""
+        """Guards against what a few words make many of."""
         for element in root.iter():
             pixels = math.prod(max(1.0, *_numbers(element.get(k, "1")), 1.0) for k in ("width", "height"))
             heights = math.prod(max(1.0, *_numbers(element.get(k, "1")), 1.0) for k in ("nrow", "ncol"))

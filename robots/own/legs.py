@@ -199,6 +199,6 @@ def mirror_of(axes: Floats) -> tuple[int, ...] | None:
 
 
 def same_sides(mirror: Sequence[int], home: Floats) -> bool:
-    """Whether a stance is its own mirror image."""
+    """True where a stance is its own mirror image."""
     image = [np.sign(m) * home[abs(m) - 1] for m in mirror]
     return bool(np.allclose(image, home, atol=1e-3))

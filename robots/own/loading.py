@@ -64,7 +64,7 @@ def load(path: str | Path, family: str | None = None, **settings: Any) -> OwnRob
 
 
 def family_of(source: Source) -> str:
-    """What a robot is, by the joints that move.
+    """Kind of a robot, by the joints that move.
 
     Raises:
         RookeryError: it could be anything.

@@ -68,7 +68,7 @@ def _check_size(path: Path, link: ET.Element, shape: ET.Element) -> None:
 
 
 def _readable_bytes(path: Path, link: ET.Element, name: str, file: Path) -> bytes:
-    """What a link collides as, in a format that MuJoCo reads."""
+    """Collision shape of a link, in a format that MuJoCo reads."""
     kind = file.suffix.lower()
     if kind in CONVERTED:
         return stl_of(file, mesh_bytes(file))
@@ -81,7 +81,7 @@ def _readable_bytes(path: Path, link: ET.Element, name: str, file: Path) -> byte
 
 
 def mesh_bytes(file: Path) -> bytes:
-    """Of a mesh, or another file that a robot's file names.
+    """Path of a mesh, or another file that a robot's file names.
 
     Raises:
         RookeryError: it cannot be read.
@@ -93,7 +93,7 @@ def mesh_bytes(file: Path) -> bytes:
 
 
 def _find_mesh(path: Path, name: str) -> Path | None:
-    """Where a mesh is: as named, or, for ``package://robot/meshes/a.stl``, that path without and with the package's name below
+    """Path of a mesh: as named, or, for ``package://robot/meshes/a.stl``, that path without and with the package's name below
     the URDF's folder or one above it."""
     plain = name.removeprefix("file://")
     if not plain.startswith("package:"):

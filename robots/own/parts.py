@@ -52,7 +52,7 @@ def _copy_numbers(source: Any, target: Any) -> None:
 
 
 def motors_of(spec: mujoco.MjSpec) -> dict[str, dict[str, float]]:
-    """What the actuators of an MJCF say, by joint: torque (N m), and of position servos kp (N m/rad) and kd (N m s/rad)."""
+    """Motors by the actuators of an MJCF, by joint: torque (N m), and of position servos kp (N m/rad) and kd (N m s/rad)."""
     torque: dict[str, float] = {}
     kp: dict[str, float] = {}
     kd: dict[str, float] = {}

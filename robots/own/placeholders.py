@@ -13,7 +13,7 @@ SHOWN = 3  # joints that a warning names
 def without_placeholders(
     path: Path, setting: str, known: Mapping[str, float], joints: Sequence[str], most: float, instead: str
 ) -> tuple[dict[str, float], list[str]]:
-    """What a file says of some joints' motors, without what no motor has, and a warning that names what is left out.
+    """Values in a file for some joints' motors, without what no motor has, and a warning that names what is left out.
 
     Args:
         path: of the file. setting: "torque" or "speed".

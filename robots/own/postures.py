@@ -1,4 +1,4 @@
-"""Where an arm's joints are when its tool looks down over a table: home, and what it can reach from there."""
+"""Angles of an arm's joints when its tool looks down over a table: home, and what it can reach from there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOW = 0.05  # m, under the base's frame, which no joint of an arm at home is
 
 @dataclass(frozen=True)
 class Postures:
-    """What was found.
+    """Result of the search.
 
     Args:
         home, across: [J] rad, fingers closing along the base's y and x.

@@ -185,12 +185,13 @@ class _QuadrupedBuilder:
         )
 
     def _each(self, name: str, guess: float) -> list[float]:
-        """What an MJCF's actuators say of each joint, else the guess."""
+        """Values of an MJCF's actuators for each joint, else the guess."""
         known = self.motors.get(name, {})
         return [known.get(j, guess) for j in self.joints]
 
     def _limit(self, name: str, known: Mapping[str, float], guess: float, unit: str, most: float) -> list[float]:
-        """Of each joint, from the settings, else the file, else the guess. What the file says above `most` is no motor's."""
+        """Values of each joint, from the settings, else the file, else the guess. What the file says above `most` is no
+        motor's."""
         if not self.settings.has(name):
             instead = f"{guess:.3g} {unit}, a Go2's for this weight and height,"
             known, warnings = without_placeholders(self.source.path, name, known, self.joints, most, instead)

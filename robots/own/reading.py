@@ -31,7 +31,7 @@ BASE = "base"
 
 @dataclass(frozen=True)
 class Source:
-    """What a file says.
+    """Contents of a file.
 
     Args:
         path: of the file.
@@ -54,7 +54,7 @@ class Source:
 
 
 def is_file(name: str) -> bool:
-    """Whether a robot is named by its file, as ``path/my.urdf``."""
+    """True where a robot is named by its file, as ``path/my.urdf``."""
     return Path(name).suffix.lower() in KINDS or os.sep in name or Path(name).is_file()
 
 
@@ -143,7 +143,7 @@ def _rename_link(robot: ET.Element, old: str, new: str) -> None:
 
 
 def _free_name(names: list[str], notes: list[str]) -> str:
-    """What a link that is called `base`, and is not the root, is called instead; BASE itself where there is none."""
+    """New name of a link that is called `base`, and is not the root, is called instead; BASE itself where there is none."""
     if BASE not in names:
         return BASE
     new = next(name for i in itertools.count(2) if (name := f"{BASE}_{i}") not in names)

@@ -1,4 +1,4 @@
-"""What comes of a robot's file."""
+"""Result of reading a robot's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may differ between quadrupeds of one model: body, feet, motors, joints, and the arm on the back."""
+"""Parameters in which quadrupeds of one model may differ: body, feet, motors, joints, and the arm on the back."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ class Quadruped(Buffers):
     """[N, J] N m, what they gave in the last physics step; no part of the engine's state, so it is kept here."""
 
     def actuation(self, start: int, stop: int) -> Actuation:
-        """What lies between the actions of the joints `start` to `stop` and their motors."""
+        """Everything between the actions of the joints `start` to `stop` and their motors."""
         names = [*self.model.joints, *(() if self.arm is None else self.arm.joints)]
         joints = []
         top: float | None
@@ -296,7 +296,7 @@ class Quadruped(Buffers):
         return quadruped_parameters(self, partial(foot_contact, self.world.dt), HAND)
 
     def set_offset(self, ids: Tensor, offset: Tensor) -> None:
-        """What the legs' encoders read at an angle of 0, [n] or [n, 12] rad, in the worlds `ids`."""
+        """Readings of the legs' encoders at an angle of 0, [n] or [n, 12] rad, in the worlds `ids`."""
         self.offset[ids, :LEG_JOINTS] = offset if offset.dim() == 2 else offset[:, None]
         self._misread = True
 

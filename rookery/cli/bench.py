@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from rookery.sim.env import Env
     from rookery.sim.envs.vec_env import VecEnv
+    from rookery.sim.specs import Group
     from rookery.sim.world import World
 
 EXAMPLES = """
@@ -158,15 +159,18 @@ def _stage_shares(env: Env, inner: VecEnv, actions: list[dict[str, Tensor]], sec
 
 
 def _random_actions(env: Env) -> list[dict[str, Tensor]]:
-    """Some sets of uniform actions, made before the clock runs."""
+    """Some sets of uniform actions, whatever a mask allows, made before the clock runs."""
     import torch
 
     generator = torch.Generator().manual_seed(0)
-    shapes = {name: (env.num_envs, g.count, g.action.size) for name, g in env.groups.items()}
-    return [
-        {name: (torch.rand(shape, generator=generator) * 2 - 1).to(env.device) for name, shape in shapes.items()}
-        for _ in range(16)
-    ]
+
+    def draw(group: Group) -> Tensor:
+        action = torch.rand(env.num_envs, group.count, group.action.size, generator=generator) * 2 - 1
+        for k, choice in enumerate(group.action.choices):
+            action[..., k] = torch.randint(len(choice.options), action.shape[:-1], generator=generator)
+        return action.to(env.device)
+
+    return [{name: draw(group) for name, group in env.groups.items()} for _ in range(16)]
 
 
 def _env_slice(env: Env, actions: list[dict[str, Tensor]], seconds: float) -> float:

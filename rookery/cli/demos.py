@@ -22,6 +22,7 @@ EXAMPLES = """
   rookery demos replay demos --episode 3 --video three.mp4
   rookery demos export demos --out lerobot
   rookery demos import lerobot --out again
+  rookery demos import low_dim_v141.hdf5 --out lift
   rookery train drone-hover --algorithm bc --data demos
 """
 RECORDING = (
@@ -43,8 +44,8 @@ class Args:
     """Demonstrations: whole episodes with observations, actions and rewards, in a folder that can be replayed exactly.
 
     record makes them with a task's classical controller or a stored policy; info checks and describes a folder; replay
-    feeds the recorded actions once more and compares every number; export and import convert to and from the layout of
-    LeRobot datasets (version 3.0).
+    feeds the recorded actions once more and compares every number; export writes the layout of LeRobot datasets (version
+    3.0); import reads that, and the HDF5 files of robomimic, and says what it leaves out.
     """
 
     action: Annotated[
@@ -53,7 +54,11 @@ class Args:
     ] = None
     what: Annotated[
         tyro.conf.Positional[Path | None],
-        tyro.conf.arg(metavar="WHAT", help="record: a task or run; the others: a folder of demonstrations."),
+        tyro.conf.arg(
+            metavar="WHAT",
+            help="record: a task or run; import: a LeRobot dataset or an HDF5 file of robomimic; the others: a folder of "
+            "demonstrations.",
+        ),
     ] = None
     out: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help="Folder that record, export and import write; new or empty.")
@@ -165,7 +170,10 @@ def _info(args: Args, what: Path) -> int:
         table.add_row("success", f"{found['success_rate']:.1%}")
     table.add_row("return", f"{found['return_mean']:.4g}")
     table.add_row("control period", f"{found['control_dt']:g} s")
-    table.add_row("recorded by", ", ".join(f"{k} {v}" for k, v in found["recording"].items() if v not in ({}, None)))
+    plain = {k: v for k, v in found["recording"].items() if v is not None and not isinstance(v, (dict, list))}
+    table.add_row("recorded by", ", ".join(f"{k} {v}" for k, v in plain.items()))
+    if left := found["recording"].get("left_out"):
+        table.add_row("left out", ", ".join(left))
     for name, column in found["columns"].items():
         table.add_row(
             name, f"{column['dtype']} [{column['rows']}, {', '.join(map(str, column['shape']))}] {column['unit']}"
@@ -250,19 +258,24 @@ def _import(args: Args, what: Path) -> int:
         if not args.json and (done * 10 // total > (done - 1) * 10 // total):
             print(f"{done} of {total} episodes", flush=True)
 
-    _print_written(
-        args,
-        import_lerobot(what, out, describe_json, videos=not args.no_videos, progress=progress),
-        out,
-    )
+    if what.is_file():
+        from rookery.policies.datasets.robomimic_import import import_robomimic
+
+        data = import_robomimic(what, out, describe_json, progress=progress)
+    else:
+        data = import_lerobot(what, out, describe_json, videos=not args.no_videos, progress=progress)
+    _print_written(args, data, out)
     return 0
 
 
 def _print_written(args: Args, data: Dataset, out: Path) -> None:
+    left = data.recording.get("left_out", [])
     if args.json:
-        print_json({"folder": str(out), "episodes": len(data), "frames": data.frames})
-    else:
-        print(f"wrote {len(data)} episodes, {data.frames} control steps: {out}")
+        print_json({"folder": str(out), "episodes": len(data), "frames": data.frames, "left_out": left})
+        return
+    print(f"wrote {len(data)} episodes, {data.frames} control steps: {out}")
+    if left:
+        print(f"left out: {', '.join(left)}")
 
 
 def _out(args: Args) -> Path:

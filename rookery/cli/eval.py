@@ -38,7 +38,7 @@ EXAMPLES = """
   rookery eval runs/drone-hover/latest
   rookery eval runs/drone-hover/latest --engine pybullet --episodes 64
   rookery eval runs/drone-hover/latest --set mass=1.2 --set action_delay=0.02
-  rookery eval policies/zoo/drone-track --task-config path=circle --json
+  rookery eval drone-track --task-config path=circle --json
   rookery eval runs/ML10-train/latest --task ML10-test
   rookery eval drone-hover --controller classical
   rookery eval runs/drone-hover/latest --randomize all --log-draws draws.npz
@@ -82,6 +82,9 @@ class Args:
     ] = None
     task_config: TaskConfig = ()
     controller: Controller = "policy"
+    sample: Annotated[
+        bool, tyro.conf.arg(help="Draw choices by their probabilities, in place of taking the likeliest options.")
+    ] = False
     num_envs: Annotated[int | None, tyro.conf.arg(metavar="N", help="Worlds; by default what suits the engine.")] = None
     shards: Shards = "auto"
     seed: Seed = 0
@@ -111,6 +114,7 @@ def run(args: Args) -> int:
         randomize=randomize,
         fixed=fixed,
         shards=args.shards,
+        sample=args.sample,
     )
     announce(args.run, args.controller)
     note_first(judged.lines(), args.json)
@@ -122,6 +126,7 @@ def run(args: Args) -> int:
     if log is not None and args.log_draws is not None:
         log.write(args.log_draws)
     result |= {"controller": args.controller, "engine": env.engine, "randomize": randomize}
+    result |= {"sampled": args.sample} if args.sample else {}
     result |= {"seed": seed, "set": fixed, "judged_by": judged.to_json()}
     if args.json:
         print_json(result)

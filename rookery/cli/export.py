@@ -36,7 +36,7 @@ class Args:
 
     run: Annotated[
         tyro.conf.Positional[Path | None],
-        tyro.conf.arg(metavar="RUN", help="Run folder of `rookery train`, or a folder of policies/zoo."),
+        tyro.conf.arg(metavar="RUN", help="Run folder of `rookery train`, or a zoo policy's name (`rookery list`)."),
     ] = None
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Folder of the new bundle or of another target.")] = (
         None

@@ -17,7 +17,7 @@ from rookery.cli.options import Json, print_json
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.sim2real.runtime.loop import Loop
+    from rookery.sim2real.runtime.loop import ControlLoop
     from rookery.sim2real.runtime.pilot import Pilot, StepRecord
 
 EXAMPLES = """
@@ -185,7 +185,7 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
 
 
 def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) -> dict[str, Any]:
-    from rookery.sim2real.runtime.loop import Loop
+    from rookery.sim2real.runtime.loop import ControlLoop
     from rookery.sim2real.runtime.pilot import Phase
     from rookery.sim2real.runtime.watchdog import Watchdog
 
@@ -204,7 +204,7 @@ def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) ->
             advance()
         for pilot in pilots:
             pilot.start()
-        loop = Loop(pilots, clock, seen)
+        loop = ControlLoop(pilots, clock, seen)
         with _interrupts(pilots), Watchdog(pilots, clock) if advance is None else contextlib.nullcontext():
             loop.run()
     finally:
@@ -232,7 +232,7 @@ def _interrupts(pilots: Sequence[Pilot]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _report(pilots: Sequence[Pilot], loop: Loop, errors: Sequence[Sequence[float]]) -> dict[str, Any]:
+def _report(pilots: Sequence[Pilot], loop: ControlLoop, errors: Sequence[Sequence[float]]) -> dict[str, Any]:
     import dataclasses
 
     vehicles = []

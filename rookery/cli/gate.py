@@ -15,12 +15,12 @@ from rookery.cli.options import Json, Run, Seed, Words, announce, note_first, pr
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.sim2real.gate.gate import Settings
+    from rookery.sim2real.gate.gate import GateSettings
     from rookery.sim2real.gate.report import Report
 
 EXAMPLES = """
   rookery gate runs/drone-hover/latest
-  rookery gate policies/zoo/go2-velocity --episodes 40 --rounds 1 --out gate/go2
+  rookery gate go2-velocity --episodes 40 --rounds 1 --out gate/go2
   rookery gate runs/my-task/latest --profile my_robot.toml --json
   rookery gate runs/drone-hover/latest --checkpoints
 """
@@ -81,12 +81,12 @@ def run(args: Args) -> int:
     from rookery.experiments.judging import judging
     from rookery.experiments.runs import open_run
     from rookery.kernels import announce_compiling
-    from rookery.sim2real.gate.gate import Settings
+    from rookery.sim2real.gate.gate import GateSettings
 
     _check(args)
     _, contract = open_run(args.run)
     engines = other_engines(contract.task_id, args.engines)
-    settings = Settings(
+    settings = GateSettings(
         args.episodes, args.interval, args.rounds, args.combinations, engines, args.seed, not args.sweeps_only,
         not args.required_only,
     )  # fmt: skip
@@ -139,7 +139,7 @@ def _make_folder(folder: Path) -> None:
         raise RookeryError(f"cannot make the folder {folder} ({e.strerror}): choose another --out.") from e
 
 
-def _checkpoints(args: Args, settings: Settings) -> int:
+def _checkpoints(args: Args, settings: GateSettings) -> int:
     """Scores of all checkpoints as checkpoints.json and a table; the exit code is that of the last one."""
     from rookery.experiments.gating import checkpoint_policies, gate_policies
     from rookery.experiments.runs import write_json

@@ -127,7 +127,7 @@ def guarded(work: Callable[[], int | None]) -> int:
 
 
 def _unread(descriptor: int) -> bool:
-    """Whether a descriptor is of a pipe or connection that nobody reads any more."""
+    """True where a descriptor is of a pipe or connection that nobody reads any more."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(events & (select.POLLERR | select.POLLHUP) for _, events in poll.poll(0))

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 EXAMPLES = """
   rookery play runs/drone-hover/latest
   rookery play runs/drone-hover/latest --out hover.gif --seconds 5 --camera fixed
-  rookery play policies/zoo/drone-track --engine pybullet --out track.mp4 --sheet track.png
+  rookery play drone-track --engine pybullet --out track.mp4 --sheet track.png
   rookery play drone-hover --controller classical --out classical.mp4
   rookery play go2-velocity --viewer
   rookery play runs/drone-hover/latest --viewer --viewer-worlds 9
-  rookery play policies/zoo/drone-hover --worlds 9 --out nine.mp4
-  rookery play policies/zoo/volley-solo-bump --slow 4 --out slow.mp4 --draft
+  rookery play drone-hover --worlds 9 --out nine.mp4
+  rookery play volley-solo-bump --slow 4 --out slow.mp4 --draft
 """
 
 FPS = 30
@@ -104,15 +104,15 @@ class Args:
 
 
 def _folder(run: Path) -> Path:
-    """Of the run where there is one; what comes with the package stays as it came."""
-    from rookery.experiments.runs import zoo
+    """Path in the run where there is one; what comes with the package stays as it came."""
+    from rookery.experiments.zoo import zoo
 
     ours = run.resolve() in [folder.resolve() for folder in zoo().values()]
     return run if run.is_dir() and not ours else Path()
 
 
 def _titles(args: Args) -> tuple[str, str]:
-    """Of the pictures on the left and on the right: the folders' names, with those around them where they are alike."""
+    """Titles of the pictures on the left and on the right: the folders' names, with those around them where they are alike."""
     left, right = (args.beside or args.run).resolve(), args.run.resolve()
     depth = 2 if left.name == right.name else 1
     return "/".join(left.parts[-depth:]), "/".join(right.parts[-depth:])

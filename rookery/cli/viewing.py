@@ -29,7 +29,7 @@ MOST_WORLDS = 36
 
 @dataclass(frozen=True)
 class PageOptions:
-    """Where the page is."""
+    """Address of the page."""
 
     viewer_port: Annotated[
         int, tyro.conf.arg(metavar="PORT", help="Port of the viewer's page; 0 takes a free one.")

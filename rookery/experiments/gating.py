@@ -19,7 +19,7 @@ from rookery.tasks.trust import refuse_untrusted
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
     from rookery.sim2real.contract import Contract
-    from rookery.sim2real.gate.gate import Open, Settings
+    from rookery.sim2real.gate.gate import GateSettings, Open
     from rookery.sim2real.gate.report import Report
 
 
@@ -64,7 +64,11 @@ def opener(policies: Mapping[str, Policy], contract: Contract) -> Open:
 
 
 def gate(
-    run: Path, profile: str | None, settings: Settings, note: Callable[[str], None] = print, as_registered: bool = False
+    run: Path,
+    profile: str | None,
+    settings: GateSettings,
+    note: Callable[[str], None] = print,
+    as_registered: bool = False,
 ) -> Report:
     """The report on the policy of a run or zoo folder; see `sim2real.gate.gate.Gate`.
 
@@ -76,7 +80,7 @@ def gate(
 
 
 def gate_policies(
-    policies: Mapping[str, Policy], contract: Contract, profile: str | None, settings: Settings, name: str,
+    policies: Mapping[str, Policy], contract: Contract, profile: str | None, settings: GateSettings, name: str,
     note: Callable[[str], None], as_registered: bool = False,
 ) -> Report:  # fmt: skip
     """The report on policies in memory. The registered task judges, with what of the contract's task config belongs to the

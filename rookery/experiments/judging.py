@@ -49,7 +49,7 @@ Changes = Mapping[str, Change]
 
 @dataclass(frozen=True)
 class Judging:
-    """What a policy is judged by.
+    """Terms on which a policy is judged.
 
     Args:
         task: registered name.
@@ -70,7 +70,7 @@ class Judging:
     outdated: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """What people should know before any figure; nothing for a registered task and a policy made for it."""
+        """Sentences that people should know before any figure; nothing for a registered task and a policy made for it."""
         out = []
         if self.changed:
             out.append(f"not as registered, by --task-config: {shown(self.changed)}")
@@ -104,7 +104,7 @@ def shown(changes: Changes) -> str:
 
 
 def judging(contract: Contract | None, config: Mapping[str, Any] | None = None, task: str | None = None) -> Judging:
-    """What a policy is judged by.
+    """Terms on which a policy is judged.
 
     Args:
         contract: of the policy; None for a controller of the task.
@@ -159,7 +159,7 @@ def require_registered(judged: Judging) -> None:
 
 
 def fixed_by_set(of: str, task: str) -> dict[str, Any]:
-    """What the set `of` fixes in the configs of all its tasks, as far as another task has it."""
+    """Values that the set `of` fixes in the configs of all its tasks, as far as another task has it."""
     entry = find(task)
     kind = find(entry.task_of(entry.members[0]) if entry.members else task).load().Config
     names = {f.name for f in dataclasses.fields(kind)}
@@ -177,7 +177,7 @@ def interface_of(entry: TaskEntry, member: str = "") -> frozenset[str]:
 
 
 def _of_policy(entry: TaskEntry, name: str, change: Change) -> bool:
-    """Whether a departure belongs to the policy."""
+    """True where a departure belongs to the policy."""
     head, _, rest = name.partition(".")
     member, value = (head, rest) if head in entry.members else ("", head)
     if entry.members and not member:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.experiments.runs import open_run, zoo
+from rookery.experiments.runs import open_run
+from rookery.experiments.zoo import zoo
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy

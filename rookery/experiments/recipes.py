@@ -50,8 +50,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rookery.experiments.runs import zoo
 from rookery.experiments.settings import RunSettings, read_table
+from rookery.experiments.zoo import zoo
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm, find_algorithm
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import OWN_TASKS, TASKS, TaskEntry, find

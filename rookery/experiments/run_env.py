@@ -83,6 +83,7 @@ def open_env(
     task: str | None = None,
     config: dict[str, Any] | None = None,
     as_trained: bool = False,
+    sample: bool = False,
     **options: Any,
 ) -> tuple[Env, Act]:
     """The environment in which a run is judged, and what acts in it.
@@ -94,24 +95,32 @@ def open_env(
         task: another one for the policy to act in, see `make_env`; None for the one that it was trained for.
         config: changes to the task config.
         as_trained: see `make_env`.
+        sample: draw choices by their probabilities, from the seed; False takes the likeliest options.
         options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`.
 
     Raises:
-        RookeryError: as `open_run` and `make_env`; or there is no such controller.
+        RookeryError: as `open_run` and `make_env`; or there is no such controller, or nothing to sample.
     """
     from rookery.policies.training.evaluate import act_with
+    from rookery.sim.seeding import torch_generator
 
     if controller not in ("policy", "classical"):
         raise unknown("controller", controller, ["policy", "classical"])
     if controller == "classical" and task is not None:
         raise RookeryError(f"--task is for a policy: write {task} in place of the run with --controller classical.")
+    if sample and controller == "classical":
+        raise RookeryError("--sample draws the choices of a policy: leave it out with --controller classical.")
     if _is_task_alone(run, controller):
         env = make(str(run), num_envs, config=config, **options)
     else:
         policies, contract = open_run(run)
+        if sample and not any(policy.options for policy in policies.values()):
+            raise RookeryError(
+                f"{contract.task_id} has no choices, whose probabilities could be drawn: leave --sample out."
+            )
         env = make_env(contract, num_envs, config, task=task, as_trained=as_trained, **options)
         if controller == "policy":
-            return env, act_with(policies, env)
+            return env, act_with(policies, env, sampling=torch_generator(options.get("seed", 0)) if sample else None)
     pilot = env.controller()
     if pilot is None:
         env.close()
@@ -124,7 +133,7 @@ def open_env(
 def judging_of(
     run: Path, config: dict[str, Any] | None = None, *, controller: str = "policy", task: str | None = None
 ) -> Judging:
-    """What `open_env` judges by with the same arguments.
+    """Terms on which `open_env` judges with the same arguments.
 
     Raises:
         RookeryError: as `open_run`, or a task or config value that this version lacks.
@@ -135,5 +144,5 @@ def judging_of(
 
 
 def _is_task_alone(run: Path, controller: str) -> bool:
-    """Whether `run` names a task whose classical controller acts, and no policy."""
+    """True where `run` names a task whose classical controller acts, and no policy."""
     return controller == "classical" and is_task(str(run)) and not run.exists()

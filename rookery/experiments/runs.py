@@ -9,8 +9,10 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.experiments.zoo import zoo
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.untrusted import read_json
+from rookery.tasks.registry import is_task
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -20,23 +22,19 @@ LATEST = "latest"
 """Link beside the runs of a task to the newest one with a checkpoint."""
 
 
-def zoo() -> dict[str, Path]:
-    """Policies that come with the package, by name: that of their task, or for a second one of a task its own."""
-    import rookery.policies
-
-    folder = Path(rookery.policies.__file__).parent / "zoo"
-    return {f.parent.name: f.parent for f in sorted(folder.glob("*/contract.json"))}
-
-
 def find_run(run: Path) -> Path:
     """The folder that holds a policy: a run, a folder of the zoo, or the zoo's policy for a task's name.
 
     Raises:
-        RookeryError: there is no such folder, with the nearest match; or it holds no policy.
+        RookeryError: there is no such folder, with the nearest match; it holds no policy; or the task has none in the zoo.
     """
     if not run.exists():
         if str(run) in zoo():
             return zoo()[str(run)]
+        if is_task(str(run)):
+            raise RookeryError(
+                f"there is no policy for {run} yet: train one with `rookery train {run}`, and give its folder."
+            )
         beside = [f.parent.name for f in run.parent.glob("*/contract.json")]
         if str(run.parent) != "." and beside:
             raise unknown(f"run in {run.parent}", run.name, beside)
@@ -48,7 +46,8 @@ def find_run(run: Path) -> Path:
         if (run / LATEST / "contract.json").is_file():
             raise RookeryError(f"{run} is the folder of all runs of a task: give one of them, such as {run / LATEST}.")
         raise RookeryError(
-            f"{run} holds no policy yet: give a run folder with a checkpoint, or a folder of policies/zoo."
+            f"{run} holds no policy yet: give a run folder with a checkpoint, or the name of a zoo policy, which "
+            "`rookery list` shows."
         )
     return run
 

@@ -67,7 +67,7 @@ class Frames:
         return picture
 
     def render(self) -> NDArray[np.uint8] | None:
-        """What ``render()`` gives: world 0 in the mode "rgb_array", None in others; "human" shows it."""
+        """The answer of ``render()``: world 0 in the mode "rgb_array", None in others; "human" shows it."""
         self.show()
         return self.world(0) if self.mode == "rgb_array" else None
 

@@ -20,7 +20,7 @@ from rookery.sim.errors import RookeryError
 
 
 class RowStep(NamedTuple):
-    """What a control step gives, by row: new tensors, see `Env.step`."""
+    """Results of a control step, by row: new tensors, see `Env.step`."""
 
     observation: Tensor
     """[R, O], the first one of the new episode where one ended."""

@@ -1,4 +1,4 @@
-"""What the adapters share: Gymnasium spaces from declarations, arrays to actions, summaries of ended episodes."""
+"""Tools that the adapters share: Gymnasium spaces from declarations, arrays to actions, summaries of ended episodes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def observation_space(group: Group, agents: int = 1) -> Box:
 
 
 def number_space(group: Group, agents: int = 1) -> Box:
-    """Of the continuous components of actions, [agents * D] float32 in [-1, 1]."""
+    """Box of the continuous components of actions, [agents * D] float32 in [-1, 1]."""
     return Box(-1.0, 1.0, (agents * len(group.action.names),), dtype=np.float32)
 
 
 def action_space(group: Group, agents: int = 1) -> Space[Any]:
-    """Of continuous actions Box [agents * D] float32 in [-1, 1]; of a choice Discrete, of several (all agents') MultiDiscrete;
-    of both Tuple (choices, Box)."""
+    """Space of actions: for continuous ones Box [agents * D] float32 in [-1, 1]; of a choice Discrete, of several (all agents')
+    MultiDiscrete; of both Tuple (choices, Box)."""
     spec = group.action
     numbers = number_space(group, agents)
     if not spec.choices:
@@ -151,7 +151,7 @@ def table(columns: Mapping[str, Tensor]) -> NDArray[np.float32]:
 
 
 def episode_columns(env: Env, episode: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    """What is known of the m episodes of ``info["episode"]``, by name: return (mean over agents and groups) [m], or [m, M] of
+    """Facts about the m episodes of ``info["episode"]``, by name: return (mean over agents and groups) [m], or [m, M] of
     a vector reward; length in control steps [m]; cause ("time limit", one of the task's causes, or "diverged") [m]; the
     task's metrics [m]. Numbers are float64 and int64."""
     causes = np.array(("time limit", *env.causes, "diverged"), dtype=object)

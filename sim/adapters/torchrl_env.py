@@ -29,7 +29,7 @@ UNUSUAL = frozenset({"next", "_step", "_reset", "reward"})
 
 
 class AutoResetEnv(EnvBase):
-    """What the adapters for TorchRL share. TorchRL takes the last observation of an episode from `step` and the first of the
+    """The base of the adapters for TorchRL. TorchRL takes the last observation of an episode from `step` and the first of the
     next one from `reset`: so do they, although an Env begins episodes by itself, and values at time limits are exact.
 
     Args:

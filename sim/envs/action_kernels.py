@@ -1,4 +1,4 @@
-"""Check, clip and delay of actions, compiled. A group is described by a row of int64, see Layout."""
+"""Check, clip and delay of actions, compiled. A group is described by a row of int64, see ActionLayout."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from what they are given; annotations would say less.
@@ -12,7 +12,7 @@ from rookery.sim.pointers import copy, floats, integers
 from rookery.sim.random_kernels import kernel, uniform01
 
 
-class Layout(IntEnum):
+class ActionLayout(IntEnum):
     """Columns of a group's description."""
 
     WORLDS = 0  # N
@@ -32,7 +32,7 @@ class Layout(IntEnum):
     NOW = 13  # [N] int64, physics steps that the action of this step takes
 
 
-L = Layout
+L = ActionLayout
 _ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
 
@@ -72,7 +72,7 @@ def forget(at, ids, neutral, losing, arrived):
 
 @kernel
 def draw(at):
-    """How long this step's action of each world takes: write `Layout.NOW`."""
+    """How long this step's action of each world takes: write `ActionLayout.NOW`."""
     n = at[L.WORLDS]
     delays = integers(at[L.DELAY], n)
     jitter = integers(at[L.JITTER], n)

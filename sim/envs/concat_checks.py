@@ -49,7 +49,7 @@ def check_alike(parts: dict[str, VecEnv]) -> None:
 
 
 def _interface(env: VecEnv) -> dict[str, Any]:
-    """What has to be the same in all parts, the coarse things first."""
+    """Properties that have to be the same in all parts, the coarse things first."""
     out: dict[str, Any] = {
         "the list of groups": list(env.groups),
         "the control period (s)": env.control_dt,
@@ -73,7 +73,7 @@ def _interface(env: VecEnv) -> dict[str, Any]:
 
 
 def _meaning(term: Term) -> tuple[Any, ...]:
-    """What a network's input depends on; noise, bias and delay may differ."""
+    """Properties on which a network's input depends; noise, bias and delay may differ."""
     return term.name, term.formula, term.expression, term.size, term.unit, term.frame, term.scale, term.clip
 
 

@@ -1,4 +1,4 @@
-"""What a ConcatEnv tells of the episodes that ended in a step: one table over tasks that measure different things."""
+"""Report of a ConcatEnv of the episodes that ended in a step: one table over tasks that measure different things."""
 
 from __future__ import annotations
 

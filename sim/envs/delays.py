@@ -24,7 +24,7 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import action_kernels as kernels
-from rookery.sim.envs.action_kernels import Layout
+from rookery.sim.envs.action_kernels import ActionLayout
 from rookery.sim.envs.parameter_kernels import acting
 from rookery.sim.random import Streams
 from rookery.sim.randomization.batch import Batch
@@ -115,13 +115,19 @@ class ActionDelay(Buffers):
         rest = torch.zeros(num_envs, dtype=torch.int64) if observed is None else observed.rest
         self._kept_alive = rest
         self._delays = self.delay.numpy(), self.jitter.numpy()
-        self._at = np.zeros(len(Layout), np.int64)
-        self._at[: Layout.MOST + 1] = num_envs, count * size, physics_steps, rows, round(MAX_DELAY / dt)
+        self._at = np.zeros(len(ActionLayout), np.int64)
+        self._at[: ActionLayout.MOST + 1] = num_envs, count * size, physics_steps, rows, round(MAX_DELAY / dt)
         places = {
-            Layout.HISTORY: self.history, Layout.LATE: self.late, Layout.DELAY: self.delay, Layout.JITTER: self.jitter,
-            Layout.PUSHED: self.pushed, Layout.KEYS: self._streams.key, Layout.COUNTERS: self._streams.counter,
-            Layout.REST: rest, Layout.NOW: self.now,
-        }  # fmt: skip
+            ActionLayout.HISTORY: self.history,
+            ActionLayout.LATE: self.late,
+            ActionLayout.DELAY: self.delay,
+            ActionLayout.JITTER: self.jitter,
+            ActionLayout.PUSHED: self.pushed,
+            ActionLayout.KEYS: self._streams.key,
+            ActionLayout.COUNTERS: self._streams.counter,
+            ActionLayout.REST: rest,
+            ActionLayout.NOW: self.now,
+        }
         for place, buffer in places.items():
             self._at[place] = buffer.data_ptr()
 

@@ -79,7 +79,7 @@ def begin(key, counter, ids, settings, dt, wait, pulling, wrench):
 
 @kernel
 def act(key, counter, settings, wrench, wait, pulling, weight, dt, pushed, change, pulled):
-    """What happens in a control step of dt s.
+    """Carry out a control step of dt s.
 
     Args:
         key, counter, settings, wait, pulling: see `begin`.

@@ -1,30 +1,32 @@
-"""Rewards, ends of episodes and their statistics, compiled. A group's rewards are described by a row of int64, see Layout."""
+"""Rewards, ends of episodes and their statistics, compiled."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from what they are given; annotations would say less.
 from __future__ import annotations
 
-from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rookery.sim.pointers import ADDRESS, STRIDES, flags, floats, integers, load
+from rookery.sim.pointers import ADDRESS, STRIDES, floats, load
 from rookery.sim.random_kernels import inlined, kernel
 
-
-class Layout(IntEnum):
-    """Columns of a description of a group's rewards."""
-
-    WORLDS = 0  # N
-    AGENTS = 1  # A
-    OBJECTIVES = 2  # M, 1 for a reward of one number
-    # addresses
-    WEIGHTS = 3  # [terms]
-    MEMBERS = 4  # [terms, M]: 1 where a term counts in an objective
-    SUMS = 5  # [terms, N, A] weighted, of the running episodes
+NO_CUTS = np.zeros(0, np.bool_)
 
 
-L = Layout
+class RewardArrays(NamedTuple):
+    """A group's rewards.
+
+    Args:
+        weights: [terms].
+        members: [terms, M]: 1 where a term counts in an objective; M = 1 for a reward of one number.
+        sums: [terms, N, A] weighted, of the running episodes.
+    """
+
+    weights: NDArray[np.float32]
+    members: NDArray[np.float32]
+    sums: NDArray[np.float32]
 
 
 @inlined
@@ -40,31 +42,30 @@ def _numbers(row, n, agents, scratch):
 
 
 @kernel
-def add(at, rows, address):
-    """Weigh the terms (rows of a TensorTable, [N, A] each) and add them up, to the sums of the episode and to the reward
-    float32 [N, A, M] at `address`."""
-    n, agents, objectives, terms = at[L.WORLDS], at[L.AGENTS], at[L.OBJECTIVES], len(rows)
+def add(at, rows, reward):
+    """Weigh the terms (rows of a TensorTable, [N, A] each) and add them up, to the sums of the episode and to `reward`
+    float32 [N, A] or, for objectives, [N, A, M]."""
+    terms, n, agents = at.sums.shape
+    objectives = at.members.shape[1]
     size = n * agents
-    weights = floats(at[L.WEIGHTS], terms)
-    members = floats(at[L.MEMBERS], terms * objectives)
-    sums = floats(at[L.SUMS], terms * size)
-    out = floats(address, size * objectives)
+    out = reward.reshape(size, objectives)
     out[:] = 0.0
     scratch = np.empty(size, np.float32)
     for t in range(terms):
         x = _numbers(rows[t], n, agents, scratch)
-        total = sums[t * size : (t + 1) * size]
-        weight = weights[t]
+        total = at.sums[t].reshape(size)
+        weight = at.weights[t]
         for k in range(size):
             total[k] += x[k] * weight
         if objectives == 1:
+            one = out.reshape(size)
             for k in range(size):
-                out[k] += x[k] * weight
+                one[k] += x[k] * weight
         else:
             for m in range(objectives):
-                share = weight * members[t * objectives + m]
+                share = weight * at.members[t, m]
                 for k in range(size):
-                    out[k * objectives + m] += x[k] * share
+                    out[k, m] += x[k] * share
 
 
 @kernel
@@ -77,20 +78,18 @@ def clear(sums, ids):
 
 
 @kernel
-def summarize(at, terms, ids, by_term, by_objective):
+def summarize(at, ids, by_term, by_objective):
     """Means over agents of the sums in the worlds `ids` [m]: by_term [terms, m], by_objective [M, m]."""
-    agents, objectives = at[L.AGENTS], at[L.OBJECTIVES]
-    members = floats(at[L.MEMBERS], terms * objectives)
-    sums = floats(at[L.SUMS], terms * at[L.WORLDS] * agents)
+    terms, _, agents = at.sums.shape
     by_objective[:] = 0.0
     for r in range(len(ids)):
         for t in range(terms):
             total = np.float32(0.0)
             for a in range(agents):
-                total += sums[(t * at[L.WORLDS] + ids[r]) * agents + a]
+                total += at.sums[t, ids[r], a]
             by_term[t, r] = total / np.float32(agents)
-            for m in range(objectives):
-                by_objective[m, r] += by_term[t, r] * members[t * objectives + m]
+            for m in range(at.members.shape[1]):
+                by_objective[m, r] += by_term[t, r] * at.members[t, m]
 
 
 @kernel
@@ -108,24 +107,19 @@ def ends(steps, most, cause, cut, terminated, truncated, ids):
     Args:
         steps: [N] int64 control steps into the episodes.
         most: the time limit.
-        cause: address of int64 [N], 0 for an episode that goes on.
-        cut: address of bool [N], episodes that end besides, or 0.
-        terminated, truncated: addresses of bool [N], written.
+        cause: [N] int64, 0 for an episode that goes on.
+        cut: [N] bool, episodes that end besides; [0] where a task has none.
+        terminated, truncated: [N] bool, written.
         ids: [N] int64; the first ones are the worlds whose episodes end.
     """
-    n = len(steps)
-    causes = integers(cause, n)
-    cuts = flags(cut, n)
-    terminal = flags(terminated, n)
-    timed_out = flags(truncated, n)
     count = 0
-    for i in range(n):
+    for i in range(len(steps)):
         over = steps[i] >= most
-        if cut != 0:
-            over |= cuts[i]
-        terminal[i] = causes[i] > 0
-        timed_out[i] = over and not terminal[i]
-        if over or terminal[i]:
+        if len(cut) > 0:
+            over |= cut[i]
+        terminated[i] = cause[i] > 0
+        truncated[i] = over and not terminated[i]
+        if over or terminated[i]:
             ids[count] = i
             count += 1
     return count

@@ -12,7 +12,7 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.columns import Columns
 from rookery.sim.envs import episode_kernels as kernels
-from rookery.sim.envs.episode_kernels import Layout
+from rookery.sim.envs.episode_kernels import RewardArrays
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.pointers import TensorTable
 from rookery.sim.specs import Group
@@ -38,26 +38,24 @@ class _GroupRewards:
         self.totals = [f"{group}/{name}" for name in objectives] or [group]
         self.table = TensorTable(names, [(num_envs, count)] * len(names), "rewards")
         self.shape = (num_envs, count, len(objectives)) if objectives else (num_envs, count)
-        self._weights = np.array([weights[name] for name in names], np.float32)
         members = [[float(name in m) for m in objectives.values()] or [1.0] for name in names]
-        self._members = np.array(members, np.float32)
-        self.at = np.zeros(len(Layout), np.int64)
-        self.at[: Layout.OBJECTIVES + 1] = num_envs, count, max(len(objectives), 1)
-        self.at[Layout.WEIGHTS] = self._weights.ctypes.data
-        self.at[Layout.MEMBERS] = self._members.ctypes.data
-        self.at[Layout.SUMS] = sums.data_ptr()
+        self.at = RewardArrays(
+            np.array([weights[name] for name in names], np.float32),
+            np.array(members, np.float32).reshape(len(names), -1),
+            sums[: len(names)].numpy(),
+        )
 
     def add(self, terms: dict[str, Tensor]) -> Tensor:
         self.table.update(terms)
         out = torch.empty(self.shape)
-        kernels.add(self.at, self.table.rows, out.data_ptr())
+        kernels.add(self.at, self.table.rows, out.numpy())
         return out
 
     def summarize(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Means over agents [terms, m] by term and [M, m] by objective."""
         by_term = np.empty((len(self.labels), len(ids)), np.float32)
         by_objective = np.empty((len(self.totals), len(ids)), np.float32)
-        kernels.summarize(self.at, len(by_term), ids, by_term, by_objective)
+        kernels.summarize(self.at, ids, by_term, by_objective)
         return by_term, by_objective
 
 
@@ -106,7 +104,7 @@ class EpisodeLog(Buffers):
     def finish(
         self, ids: NDArray[np.int64], length: NDArray[np.int64], cause: NDArray[np.int64]
     ) -> dict[str, Tensor | Mapping[str, Tensor]]:
-        """What is known of the episodes that end in the worlds `ids` [m].
+        """Facts about the episodes that end in the worlds `ids` [m].
 
         Returns:
             "ids" [m]; "length" [m] control steps; "cause" [m], 0 for the time limit, i for ``task.causes[i - 1]``, one

@@ -30,7 +30,7 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import observation_kernels as kernels
 from rookery.sim.envs.delays import MAX_DELAY
-from rookery.sim.envs.observation_kernels import Layout
+from rookery.sim.envs.observation_kernels import ObservationLayout
 from rookery.sim.envs.parameter_kernels import observing
 from rookery.sim.errors import RookeryError
 from rookery.sim.pointers import TensorTable
@@ -58,31 +58,31 @@ class _Pipeline(Buffers):
         self._table = TensorTable([t.name for t in terms], [(num_envs, count, t.size) for t in terms], "observes")
         self._all = np.arange(num_envs)
         self._constants: list[NDArray[np.generic]] = []  # keeps alive what the addresses point to
-        self._at = np.zeros(len(Layout), np.int64)
-        self._at[: Layout.HISTORY + 1] = num_envs, count, self.frame_size, history
+        self._at = np.zeros(len(ObservationLayout), np.int64)
+        self._at[: ObservationLayout.HISTORY + 1] = num_envs, count, self.frame_size, history
         self.buffer("pushed", 1, dtype=torch.int64)
-        self._point(Layout.PUSHED, self.pushed)
+        self._point(ObservationLayout.PUSHED, self.pushed)
         if history > 1:
             self.buffer("frames", num_envs, history, count, self.frame_size)
-            self._point(Layout.FRAMES, self.frames)
+            self._point(ObservationLayout.FRAMES, self.frames)
         else:
-            self._at[Layout.FRAMES] = self._at[Layout.PUSHED]
+            self._at[ObservationLayout.FRAMES] = self._at[ObservationLayout.PUSHED]
         sizes = np.array([t.size for t in terms], np.int64)
-        self._constant(Layout.SIZES, sizes)
-        self._constant(Layout.STARTS, np.cumsum(sizes) - sizes)
-        self._constant(Layout.SCALE, self._column([0.0 if t.hidden else t.scale for t in terms]))
-        self._constant(Layout.CLIP, self._column([t.clip for t in terms]))
+        self._constant(ObservationLayout.SIZES, sizes)
+        self._constant(ObservationLayout.STARTS, np.cumsum(sizes) - sizes)
+        self._constant(ObservationLayout.SCALE, self._column([0.0 if t.hidden else t.scale for t in terms]))
+        self._constant(ObservationLayout.CLIP, self._column([t.clip for t in terms]))
 
     def _column(self, values: Sequence[float]) -> NDArray[np.float32]:
         """[A F] float32 from one value for each term."""
         return np.tile(np.repeat(np.array(values, np.float32), [t.size for t in self.terms]), self.count)
 
-    def _constant(self, where: Layout, values: NDArray[np.generic]) -> None:
+    def _constant(self, where: ObservationLayout, values: NDArray[np.generic]) -> None:
         values = np.ascontiguousarray(values)
         self._constants.append(values)
         self._at[where] = values.ctypes.data
 
-    def _point(self, where: Layout, buffer: Tensor) -> None:
+    def _point(self, where: ObservationLayout, buffer: Tensor) -> None:
         self._at[where] = buffer.data_ptr()
 
     def _observe(self, ids: NDArray[np.int64], begins: bool, terms: Mapping[str, Tensor], out: Tensor) -> None:
@@ -142,42 +142,42 @@ class ObservationPipeline(_Pipeline):
         self._names = frozenset(t.name for t in group.observation)
         self.rng = rng
         self._dt = control_dt / physics_steps
-        self._at[Layout.PHYSICS_STEPS] = physics_steps
-        self._point(Layout.REST, self.buffer("rest", num_envs, dtype=torch.int64))
+        self._at[ObservationLayout.PHYSICS_STEPS] = physics_steps
+        self._point(ObservationLayout.REST, self.buffer("rest", num_envs, dtype=torch.int64))
         self._shape = (num_envs, group.count, group.observation_size)
         own = np.rint(self._column([t.delay for t in self.terms]) / np.float32(control_dt)).astype(np.int64)
         rows = math.ceil(MAX_DELAY / control_dt) + int(own.max(initial=0)) + 1
-        self._at[Layout.ROWS] = rows
-        self._at[Layout.DELAYED] = own.any()
-        self._constant(Layout.OWN, own)
-        self._constant(Layout.ARRIVES, self._column([not t.local for t in self.terms]).astype(np.int64))
-        self._constant(Layout.HALF_WIDTH, self._column([t.bias for t in self.terms]))
+        self._at[ObservationLayout.ROWS] = rows
+        self._at[ObservationLayout.DELAYED] = own.any()
+        self._constant(ObservationLayout.OWN, own)
+        self._constant(ObservationLayout.ARRIVES, self._column([not t.local for t in self.terms]).astype(np.int64))
+        self._constant(ObservationLayout.HALF_WIDTH, self._column([t.bias for t in self.terms]))
         sigma = self._column([t.noise for t in self.terms])
-        self._constant(Layout.SIGMA, sigma)
+        self._constant(ObservationLayout.SIGMA, sigma)
         pairs = np.unique(np.flatnonzero(sigma) % max((len(sigma) + 1) // 2, 1))
-        self._constant(Layout.PAIRS, pairs)
-        self._at[Layout.NOISY_PAIRS] = len(pairs)
+        self._constant(ObservationLayout.PAIRS, pairs)
+        self._at[ObservationLayout.NOISY_PAIRS] = len(pairs)
         frame = (group.count, self.frame_size)
-        self._point(Layout.NOISE, self.buffer("noise", num_envs))
-        self._point(Layout.BIAS, self.buffer("bias", num_envs))
-        self._point(Layout.OFFSET, self.buffer("offset", num_envs, *frame))
-        self._point(Layout.EXTRA, self.buffer("extra", num_envs, dtype=torch.int64))
-        self._point(Layout.PAST, self.buffer("past", rows, num_envs, *frame))
-        self._at[Layout.DRIFTS] = any(t.drift > 0.0 for t in self.terms)
-        self._constant(Layout.DRIFT, self._column([t.drift * math.sqrt(control_dt) for t in self.terms]))
-        self._constant(Layout.WALKS_WITH, self._walks())
-        self._point(Layout.DRIFTING, self.buffer("drift", num_envs))
-        self._point(Layout.WALK, self.buffer("walk", num_envs, *frame))
-        self._point(Layout.JITTER, self.buffer("jitter", num_envs, dtype=torch.int64))
-        self._point(Layout.AGE, self.buffer("age", num_envs, dtype=torch.int64))
-        self._point(Layout.DROPOUT, self.buffer("dropout", num_envs))
-        self._point(Layout.HELD, self.buffer("held", num_envs, *frame))
+        self._point(ObservationLayout.NOISE, self.buffer("noise", num_envs))
+        self._point(ObservationLayout.BIAS, self.buffer("bias", num_envs))
+        self._point(ObservationLayout.OFFSET, self.buffer("offset", num_envs, *frame))
+        self._point(ObservationLayout.EXTRA, self.buffer("extra", num_envs, dtype=torch.int64))
+        self._point(ObservationLayout.PAST, self.buffer("past", rows, num_envs, *frame))
+        self._at[ObservationLayout.DRIFTS] = any(t.drift > 0.0 for t in self.terms)
+        self._constant(ObservationLayout.DRIFT, self._column([t.drift * math.sqrt(control_dt) for t in self.terms]))
+        self._constant(ObservationLayout.WALKS_WITH, self._walks())
+        self._point(ObservationLayout.DRIFTING, self.buffer("drift", num_envs))
+        self._point(ObservationLayout.WALK, self.buffer("walk", num_envs, *frame))
+        self._point(ObservationLayout.JITTER, self.buffer("jitter", num_envs, dtype=torch.int64))
+        self._point(ObservationLayout.AGE, self.buffer("age", num_envs, dtype=torch.int64))
+        self._point(ObservationLayout.DROPOUT, self.buffer("dropout", num_envs))
+        self._point(ObservationLayout.HELD, self.buffer("held", num_envs, *frame))
         self._most_late = math.ceil(MAX_DELAY / self._dt - 1e-6)
         self._configured = tuple(
             b.numpy() for b in (self.noise, self.bias, self.drift, self.dropout, self.extra, self.jitter)
         )
-        self._point(Layout.KEYS, rng.key)
-        self._point(Layout.COUNTERS, rng.counter)
+        self._point(ObservationLayout.KEYS, rng.key)
+        self._point(ObservationLayout.COUNTERS, rng.counter)
 
     def _walks(self) -> NDArray[np.int64]:
         """[A F] the component of a world whose random walk each component has.
@@ -238,8 +238,8 @@ class CleanPipeline(_Pipeline):
     def __init__(self, declared: ObservationSet, num_envs: int, count: int) -> None:
         super().__init__(declared.terms, declared.history, num_envs, count)
         nothing = np.zeros(num_envs, np.int64)  # also as float32
-        self._at[Layout.ROWS] = 1
-        for where in (Layout.NOISE, Layout.EXTRA):
+        self._at[ObservationLayout.ROWS] = 1
+        for where in (ObservationLayout.NOISE, ObservationLayout.EXTRA):
             self._constant(where, nothing)
         if self.history > 1:
             self.buffer("newest", num_envs, count, declared.size)

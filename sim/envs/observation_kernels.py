@@ -1,7 +1,7 @@
 """From a task's raw terms to what agents observe, compiled: one call for all terms of a group.
 
-A group is described by a row of int64 (`Layout`): sizes, and addresses of buffers and of constants. Columns of constants have
-one number for each of the A F components of a world, agent by agent.
+A group is described by a row of int64 (`ObservationLayout`): sizes, and addresses of buffers and of constants. Columns of
+constants have one number for each of the A F components of a world, agent by agent.
 """
 
 # mypy: disable-error-code="no-untyped-def"
@@ -20,7 +20,7 @@ COMPONENTS_AT_ONCE = 4096
 """Worlds are handled some at a time: enough normals for vector code, few enough components for the cache."""
 
 
-class Layout(IntEnum):
+class ObservationLayout(IntEnum):
     """Columns of a group's description."""
 
     WORLDS = 0  # N
@@ -65,7 +65,7 @@ class Layout(IntEnum):
     REST = 35  # [N] int64 physics steps of this step's age that are less than a control step
 
 
-L = Layout
+L = ObservationLayout
 _ZERO = np.float32(0.0)
 
 
@@ -221,8 +221,8 @@ def _add_drift(at, ids, begins, x):
 
 @compiled
 def _late_now(at, ids, begins, late):
-    """Delays [n] of this step, whole control steps, and what is left of them to `Layout.REST`: those of the worlds and a random
-    part, at most a control step more than the step before, since what has arrived once is not forgotten."""
+    """Delays [n] of this step, whole control steps, and what is left of them to `REST`: those of the worlds and a random part,
+    at most a control step more than the step before, since what has arrived once is not forgotten."""
     steps = at[L.PHYSICS_STEPS]
     rest = integers(at[L.REST], at[L.WORLDS])
     extra = integers(at[L.EXTRA], at[L.WORLDS])
@@ -355,7 +355,7 @@ def observe(at, rows, ids, begins, address):
     """Observations of the worlds `ids` [n] into their rows of the float32 [N, A, H F] at `address`.
 
     Args:
-        at: the group's description, see Layout.
+        at: the group's description, see ObservationLayout.
         rows: see TensorTable, one for each term.
         ids: worlds, int64; all of them, in order, unless `begins`.
         begins: whether these are the first observations of episodes.

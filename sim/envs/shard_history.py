@@ -1,4 +1,4 @@
-"""What the processes of a ShardedEnv have done since their states were last taken, so that a new one can do it again."""
+"""Record of what the processes of a ShardedEnv did since their states were last taken, so that a new one can do it again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class History:
 
     @property
     def is_long(self) -> bool:
-        """Whether the states should be taken anew."""
+        """True where the states should be taken anew."""
         return len(self.calls) >= MOST_CALLS or self._bytes >= MOST_BYTES
 
     def begin(self, states: list[dict[str, Tensor]]) -> None:

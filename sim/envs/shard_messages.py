@@ -179,7 +179,7 @@ def _read(file: int, length: int) -> bytes:
 
 
 class SharedStep:
-    """What every step carries, as tensors of all N worlds in shared memory.
+    """Values that every step carries, as tensors of all N worlds in shared memory.
 
     Args:
         groups: agent groups by name.

@@ -245,13 +245,11 @@ class VecEnv(Buffers, Env):
     def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
         """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""
         terminated, truncated = (torch.empty(self.num_envs, dtype=torch.bool) for _ in range(2))
-        cut = None if (cut := self.task.truncated()) is None else cut.contiguous()
+        cut = episode_kernels.NO_CUTS if (cut := self.task.truncated()) is None else cut.contiguous().numpy()
         if cause.dtype is not torch.int64 or not cause.is_contiguous():
             cause = cause.long().contiguous()
-        count = episode_kernels.ends(
-            self._steps, self.max_episode_steps, cause.data_ptr(), 0 if cut is None else cut.data_ptr(),
-            terminated.data_ptr(), truncated.data_ptr(), self._ended,
-        )  # fmt: skip
+        arrays = cause.numpy(), cut, terminated.numpy(), truncated.numpy()
+        count = episode_kernels.ends(self._steps, self.max_episode_steps, *arrays, self._ended)
         return terminated, truncated, count
 
     def _finish(

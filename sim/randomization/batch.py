@@ -12,7 +12,7 @@ Parts = tuple[tuple[str, int], ...]
 
 
 class Places:
-    """Where the values of parameters stand in a table.
+    """Places of parameters' values in a table.
 
     Args:
         of: by name, the rows of its components, or the row of one without components.

@@ -1,4 +1,4 @@
-"""How wide randomization draws, by the success of recent episodes."""
+"""Widths of randomization, by the success of recent episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a randomized parameter is drawn from. Each distribution is a function of one uniform number, its quantile function, so
+"""Distributions of randomized parameters. Each distribution is a function of one uniform number, its quantile function, so
 that a draw takes one number of a world's stream whatever the distribution.
 
 In a TOML file::
@@ -52,7 +52,7 @@ class Range:
     code: ClassVar[int] = UNIFORM
 
     def problem(self) -> str:
-        """What is wrong with it, as the end of a sentence; "" for nothing."""
+        """The fault in it, as the end of a sentence; "" for nothing."""
         return "" if self.low <= self.high else f"low must be at most high, got {self.low:g} and {self.high:g}"
 
     def within(self, low: float, high: float) -> Range:
@@ -122,7 +122,7 @@ class Normal(Range):
         return self.mean, self.std
 
     def probabilities(self) -> tuple[float, float]:
-        """Of the untruncated values up to `low`, and between `low` and `high`."""
+        """Shares of the untruncated values up to `low`, and between `low` and `high`."""
         if self.std == 0.0:
             return 0.0, 1.0
         below = STANDARD.cdf((self.low - self.mean) / self.std)

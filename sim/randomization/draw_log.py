@@ -35,7 +35,7 @@ def refuse_log(randomize: str) -> None:
 
 @dataclass
 class DrawLog:
-    """What was drawn for E episodes of N worlds that began with one `reset(seed)`.
+    """Log of what was drawn for E episodes of N worlds that began with one `reset(seed)`.
 
     The k-th episode of a world begins with the same numbers of its random streams whatever was done in those before it. So
     the seed, the world and k give the start and the noise, and the log adds the values drawn.

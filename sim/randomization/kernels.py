@@ -140,7 +140,7 @@ def draw(
 
 @kernel
 def collect(values, ids, sources, nominal, rows):
-    """What is written into the worlds `ids` [n], to rows [W, n].
+    """Values that are written into the worlds `ids` [n], to rows [W, n].
 
     Args:
         values: [N, P] drawn.

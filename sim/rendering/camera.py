@@ -1,4 +1,4 @@
-"""Where pictures are taken from: cameras that follow a body, stand still, or come with the model."""
+"""Cameras' places: cameras that follow a body, stand still, or come with the model."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class _FollowingCamera:
         self.time = 0.0
 
     def seen(self, data: mujoco.MjData, points: Sequence[Vector]) -> list[Vector]:
-        """What is to be in the picture."""
+        """The points that are to be in the picture."""
         return [*(data.xpos[b].copy() for b in self.bodies), *points]
 
     def view(self, data: mujoco.MjData, points: Sequence[Vector]) -> View:
@@ -284,7 +284,7 @@ def body_id(model: mujoco.MjModel, name: str) -> int:
 
 
 def body_radius(model: mujoco.MjModel, body: int) -> float:
-    """How far the geoms of a body reach from its origin, m."""
+    """Reach of a body's geoms from its origin, m."""
     geoms = np.flatnonzero(model.geom_bodyid == body)
     bounded = [g for g in geoms if model.geom_type[g] != mujoco.mjtGeom.mjGEOM_PLANE]
     reach = [float(np.linalg.norm(model.geom_pos[g]) + model.geom_rbound[g]) for g in bounded]

@@ -14,7 +14,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class View:
-    """Where a picture is taken from, m and world axes; `camera_id` names a camera of the model, -1 for none."""
+    """View from which a picture is taken, m and world axes; `camera_id` names a camera of the model, -1 for none."""
 
     eye: Vector
     target: Vector

@@ -1,4 +1,4 @@
-"""What surfaces look like in videos: textures made from numbers, given to the materials of a scene by their names.
+"""Looks of surfaces in videos: textures made from numbers, given to the materials of a scene by their names.
 
 Only models that are drawn get them: physics, the cameras of robots and saved scenes keep the plain materials of assets.
 """

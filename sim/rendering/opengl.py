@@ -51,7 +51,7 @@ class Backend:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether its driver draws on the CPU."""
+        """True where its driver draws on the CPU."""
         return any(driver in self.device.lower() for driver in _SOFTWARE_DRIVERS)
 
 

@@ -1,4 +1,4 @@
-"""What is written over the pictures of a video: task, time, the quantities that decide about success, how episodes end."""
+"""Text over the pictures of a video: task, time, the quantities that decide about success, how episodes end."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Overlay:
         return True
 
     def lines(self, time: float, metrics: Mapping[str, Any]) -> list[Line]:
-        """What there is to say after `time` s; the first of `metrics` stands in where the task has no gauges."""
+        """Lines of text after `time` s; the first of `metrics` stands in where the task has no gauges."""
         out = [Line(f"{self.title}   {time:.1f} s")]
         gauges = self.env.gauges(self.world) if metrics else []
         figure = next((name for name in metrics if name not in ("success", "crash")), None)
@@ -66,7 +66,7 @@ class Overlay:
 
 @dataclass(frozen=True)
 class OverlayPanel:
-    """Where text goes, pixels: the box (left, top, right, bottom) behind it, the lines' places and the letters' size."""
+    """Places of text, pixels: the box (left, top, right, bottom) behind it, the lines' places and the letters' size."""
 
     box: tuple[float, float, float, float]
     places: tuple[tuple[float, float], ...]

@@ -1,4 +1,4 @@
-"""What draws: OpenGL or PyBullet's software renderer, in this process or in several."""
+"""Painters: OpenGL or PyBullet's software renderer, in this process or in several."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class FramePainter:
 
 
 def _processes(backend: opengl.Backend | None, pixels: int, frames: int) -> int:
-    """How many processes draw `frames` pictures soonest."""
+    """The number of processes that draw `frames` pictures soonest."""
     if backend is not None and not backend.on_cpu:
         return 1
     work = frames * (FRAME_S + PIXEL_S * pixels)

@@ -134,7 +134,7 @@ class Renderer(Composer):
 
     @property
     def backend(self) -> str:
-        """What draws: "egl", "osmesa", "glfw", "cgl" or "software"."""
+        """Name of what draws: "egl", "osmesa", "glfw", "cgl" or "software"."""
         return self._painter.name
 
     def render(self, data: mujoco.MjData, markers: Sequence[Marker] = ()) -> NDArray[np.uint8]:

@@ -74,7 +74,7 @@ class Take:
 
     @property
     def episodes(self) -> int:
-        """How many have ended, in all its worlds."""
+        """The number of episodes that have ended, in all its worlds."""
         return sum(text.episodes for text in self.texts)
 
     def frames(
@@ -188,7 +188,7 @@ class _Touches:
         return self._jumped(qpos, cut) or new
 
     def _jumped(self, qpos: Vector, cut: bool) -> bool:
-        """Whether a free thing's velocity changed by more than JUMP; `cut`: an episode begins."""
+        """True where a free thing's velocity changed by more than JUMP; `cut`: an episode begins."""
         self.past = [*([] if cut else self.past[-2:]), qpos[self.places]]
         if len(self.past) < 3:
             return False

@@ -32,7 +32,7 @@ SAMPLES = 4
 
 @dataclass(frozen=True)
 class Video:
-    """What `record_video` made: the file, its length in frames and in s, what drew it, and how many episodes ended in it."""
+    """Result of `record_video`: the file, its length in frames and in s, what drew it, and how many episodes ended in it."""
 
     path: Path
     frames: int

@@ -1,4 +1,4 @@
-"""How N worlds look to their cameras: colors, patterns and light, and where each camera sits and how wide it sees.
+"""Looks of N worlds to their cameras: colors, patterns and light, and where each camera sits and how wide it sees.
 
 All of it is what the scene says until somebody writes it (see `rookery.sim.randomization.visual`).
 """

@@ -192,7 +192,7 @@ class Cameras:
         self._seen[slice(None) if ids is None else ids.cpu().numpy(), 0] = 0.0
 
     def poses(self, nominal: bool = False) -> tuple[Tensor, Tensor]:
-        """Where the cameras are now.
+        """Poses of the cameras now.
 
         Args:
             nominal: as the scene mounts them, which is all that a calibration tells where `look` has them elsewhere.

@@ -130,7 +130,7 @@ class PointCloud:
         return self._out.to(cameras.world.device)
 
     def _poses(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the cameras in the cloud's frame: [N, C, 3] m and [N, C, 3, 3]."""
+        """Poses of the cameras in the cloud's frame: [N, C, 3] m and [N, C, 3, 3]."""
         pos, mat = self.depth.poses(self.nominal)
         if self._body is not None:
             state = self._body.state

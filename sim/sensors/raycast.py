@@ -135,7 +135,7 @@ def _zoom(factor, u, v, wide, high, square):
 
 @_kernel
 def _unchanged(state, spheres, seen):
-    """Whether a world's poses and marks are those of its last picture; they are kept as such."""
+    """True where a world's poses and marks are those of its last picture; they are kept as such."""
     same = seen[0] == _ONE
     i = 1
     seen[0] = _ONE

@@ -1,4 +1,4 @@
-"""What a pixel shows, compiled: the class or the color of the shape that its ray hit first (see raycast)."""
+"""Contents of a pixel, compiled: the class or the color of the shape that its ray hit first (see raycast)."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _sky(turn, light, ux, vy, out):
 
 @_kernel
 def _share(texture, px, py, pz, footprint):
-    """How much of the second color a pattern has at a point, 0 to 1; it melts into the even mixture where a pixel covers more
+    """Share of the second color that a pattern has at a point, 0 to 1; it melts into the even mixture where a pixel covers more
     than one repetition."""
     scale = _ONE / texture[PERIOD]
     x, y, z = px * scale, py * scale, pz * scale

@@ -105,7 +105,7 @@ class CommandPanel:
         self._held = {c.name: self._read(c) for c in self._commands} if read(self._by_hand, False) else {}
 
     def _read(self, command: Command) -> Floats:
-        """What the page says."""
+        """Text of the page."""
         if command.place:
             place = self._handles[command.name].position
             return np.asarray(place, float) - self._offset if is_place(place) else self._value(command)

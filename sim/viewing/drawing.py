@@ -1,4 +1,4 @@
-"""What the browser draws: the meshes of some worlds side by side, sent once, and their poses, sent again and again.
+"""Drawing in the browser: the meshes of some worlds side by side, sent once, and their poses, sent again and again.
 
 Geoms of one mesh are one batch, of which every geom in every world is an instance with a color and a size of its own. A frame
 is then two arrays a batch, whatever the number of worlds.
@@ -198,7 +198,7 @@ class Drawing:
 
 
 def _identity(model: mujoco.MjModel, geom: int) -> tuple[tuple[Any, ...], Floats]:
-    """What geoms of one mesh have in common, and the factors [3] that make the mesh this geom."""
+    """Parts that geoms of one mesh have in common, and the factors [3] that make the mesh this geom."""
     kind = int(model.geom_type[geom])
     size = model.geom_size[geom].astype(float)
     if kind in (BOX, ELLIPSOID):

@@ -49,7 +49,7 @@ def first_view(server: ViserServer, env: Env, model: mujoco.MjModel, world: int,
 
 
 def _goes_along(model: mujoco.MjModel, camera: Camera) -> bool:
-    """Whether a camera chases a body, or is one of the model's on a body that moves."""
+    """True where a camera chases a body, or is one of the model's on a body that moves."""
     if not isinstance(camera, str) or camera in CHASE:
         return isinstance(camera, str)
     own = [i for i in range(model.ncam) if model.camera(i).name == camera]

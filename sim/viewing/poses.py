@@ -10,7 +10,7 @@ from rookery.sim.viewing.drawing import Poses
 
 
 def stage_poses(stage: FrameStage, data: mujoco.MjData) -> Poses:
-    """Where the geoms of a visual model are in a state."""
+    """Poses of a visual model's geoms in a state."""
     stage.set_state(data.qpos, data.time, data.mocap_pos, data.mocap_quat)
     return Poses(stage.data.geom_xpos.copy(), quaternions(stage.data.geom_xmat))
 

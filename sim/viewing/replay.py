@@ -40,7 +40,7 @@ class Recording:
     dt: float
 
     def at(self, seconds: float) -> Poses:
-        """Where everything is at a time, between two control steps too."""
+        """Poses of everything at a time, between two control steps too."""
         step = min(max(seconds / self.dt, 0.0), len(self.poses) - 1.0)
         k = min(int(step), max(len(self.poses) - 2, 0))
         return self.poses[k].towards(self.poses[min(k + 1, len(self.poses) - 1)], step - k)

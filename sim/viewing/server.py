@@ -34,7 +34,7 @@ HOW = "the viewer needs viser: `pip install 'rookery[viewer]'`"
 
 @dataclass(frozen=True)
 class Access:
-    """Where the viewer listens and what it asks for.
+    """Settings of the viewer: its address and the token it asks for.
 
     Args:
         host: address or name to listen on.
@@ -82,7 +82,7 @@ class Access:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name is this machine's own for sure."""
+    """True where an address or name is this machine's own for sure."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

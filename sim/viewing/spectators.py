@@ -66,7 +66,7 @@ class Spectators:
         self._pages: dict[int, _Page] = {}
 
     def look(self) -> bool:
-        """Whether somebody does, who has a first picture or waits for it."""
+        """True where somebody does, who has a first picture or waits for it."""
         clients = self._server.get_clients()
         for gone in set(self._pages) - set(clients):
             del self._pages[gone]
@@ -82,12 +82,12 @@ class Spectators:
         return bool(clients)
 
     def see(self) -> bool:
-        """Whether somebody has the first picture, as of the last `look`."""
+        """True where somebody has the first picture, as of the last `look`."""
         now = time.perf_counter()
         return any(page.answers >= FIRST or now - page.since > PATIENCE for page in self._pages.values())
 
     def quick(self) -> bool | None:
-        """Whether all pages draw quickly; None where that is not known."""
+        """True where all pages draw quickly; None where that is not known."""
         if not self._pages or any(page.answers < ROUNDS for page in self._pages.values()):
             return None
         return all(statistics.median(page.times[FIRST:]) < QUICK for page in self._pages.values())

@@ -25,7 +25,7 @@ def read(handle: Any, otherwise: Any) -> Any:
 
 
 def is_place(values: Any) -> bool:
-    """Whether values are a place [3], m, within 1,000 km."""
+    """True where values are a place [3], m, within 1,000 km."""
     try:
         place = np.asarray(values, float)
     except (TypeError, ValueError):

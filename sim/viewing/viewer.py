@@ -285,7 +285,7 @@ class Viewer:
     # Pictures
 
     def _poses(self) -> Poses:
-        """Where the geoms of the shown worlds are now."""
+        """Poses of the shown worlds' geoms now."""
         found = []
         for w in self.shown:
             self._model(w)
@@ -323,7 +323,7 @@ class Viewer:
         self._drawing.arrows("contacts", arrows, 0.03 * self._size, (250, 170, 20))
 
     def figures(self) -> dict[str, str]:
-        """What the page's first lines say, by name."""
+        """Text of the page's first lines, by name."""
         out = {"time": f"{self._time:.1f} s", "episodes ended": str(self.episodes)}
         if self.story:
             out["last of this world"] = self.story

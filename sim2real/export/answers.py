@@ -1,4 +1,4 @@
-"""What ONNX Runtime and the compiled C of a bundle answer, found in a child process with limits.
+"""Answers of ONNX Runtime and of a bundle's compiled C, found in a child process with limits.
 
 The parent writes policy.onnx, policy.so, header.json and questions.npz into a temporary folder, and reads the answers:
 
@@ -31,15 +31,15 @@ MODULE = "rookery.sim2real.export.answers"
 MODEL, LIBRARY, HEADER, QUESTIONS, ANSWERS = "policy.onnx", "policy.so", "header.json", "questions.npz", "answers.npz"
 NO_SESSION = 11
 NO_LIBRARY = 12
-INPUTS = ("obs", "known_targets")
+INPUTS = ("obs", "known_targets", "action_mask")
 STATE = "h_in"
-OUTPUT = "action"
+OUTPUTS = ("action", "logits")
 STATE_OUTPUT = "h_out"
 
 
 def ask_onnx(model: bytes, questions: Mapping[str, NDArray[Any]], source: Path, build: Path, again: str) -> Array:
-    """Actions [n, D] of ONNX Runtime for the rows of questions `obs` [n, O] and perhaps `known_targets` [n, M]; of a policy
-    with memory one after the other, anew at each `start` [n].
+    """Actions and logits [n, D + C] of ONNX Runtime for the rows of questions `obs` [n, O] and perhaps `known_targets` [n, M]
+    and `action_mask` [n, C]; of a policy with memory one after the other, anew at each `start` [n].
 
     Args:
         model: bytes of an ONNX file.
@@ -52,17 +52,17 @@ def ask_onnx(model: bytes, questions: Mapping[str, NDArray[Any]], source: Path, 
         RookeryError: it cannot be loaded, or gives no answers within the limits.
     """
     (build / MODEL).write_bytes(model)
-    return _ask(questions, build, source, again)["action"]
+    return _ask(questions, build, source, again)["answers"]
 
 
 def ask_c(
     header: Header, questions: Mapping[str, NDArray[Any]], source: Path, build: Path, again: str
 ) -> dict[str, Array]:
-    """What the functions of `build`/policy.so answer: by function's name, `known` being that of policy_known.
+    """Answers of the functions of `build`/policy.so: by function's name, `known` being that of policy_known.
 
     Args:
         header: of the library.
-        questions: `obs` [n, O], perhaps `known_targets` [n, M] and `start` [n], `raw` [k, F] and `action` [k, D].
+        questions: as of `ask_onnx`, `raw` [k, F] and `action` [k, D].
         source: the C file, for errors.
         build: temporary folder with the library.
         again: the way out of an error.
@@ -101,19 +101,21 @@ def _onnx(build: Path, questions: Mapping[str, NDArray[Any]]) -> dict[str, Array
     except Exception:  # its exceptions share no base class
         sys.exit(NO_SESSION)
     names = [n for n in INPUTS if n in questions]
+    given = [end.name for end in session.get_outputs()]
+    wanted = [n for n in OUTPUTS if n in given]
     answers = []
     state: Array | None = None
     for i in range(len(questions["obs"])):
         row = {n: questions[n][i : i + 1] for n in names}
         if "start" not in questions:
-            answers.append(session.run([OUTPUT], row)[0])
+            answers.append(np.concatenate(session.run(wanted, row), 1))
             continue
         if questions["start"][i]:
             size = next(end.shape for end in session.get_inputs() if end.name == STATE)
             state = np.zeros(size, np.float32)
-        action, state = session.run([OUTPUT, STATE_OUTPUT], row | {STATE: state})
-        answers.append(action)
-    return {"action": np.concatenate(answers)}
+        *parts, state = session.run([*wanted, STATE_OUTPUT], row | {STATE: state})
+        answers.append(np.concatenate(parts, 1))
+    return {"answers": np.concatenate(answers)}
 
 
 def _native(build: Path, questions: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
@@ -122,19 +124,25 @@ def _native(build: Path, questions: Mapping[str, NDArray[Any]]) -> dict[str, Arr
         native = NativePolicy(build / LIBRARY, header)
     except RookeryError:
         sys.exit(NO_LIBRARY)
-    obs = questions["obs"]
     known = questions.get("known_targets")
-    start = questions.get("start")
     answers = {
-        "policy": native.policy(obs) if start is None else native.follow(obs, start),
+        "policy": _answers(native, questions, None),
         "observe": native.observe(questions["raw"]),
         "command": native.command(questions["action"]),
     }
     if known is not None:
-        answers["known"] = native.policy_known(obs, known) if start is None else native.follow(obs, start, known)
+        answers["known"] = _answers(native, questions, known)
     if header.frame < header.observations:
         answers["remember"] = native.remember(questions["raw"])
     return answers
+
+
+def _answers(native: NativePolicy, questions: Mapping[str, NDArray[Any]], known: Array | None) -> Array:
+    """Actions and logits [n, D + C] of the C."""
+    start, mask = questions.get("start"), questions.get("action_mask")
+    if start is None:
+        return native.answers(questions["obs"], known, allowed=mask)
+    return native.follow(questions["obs"], start, known, mask)
 
 
 def main(folder: Path) -> int:

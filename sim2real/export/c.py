@@ -118,8 +118,7 @@ def _header(contract: Contract, group: str, prefix: str, below: tuple[StateC, Lo
  * {_observation_title(functions)}[i] = clip(raw[i] * scale, -clip, clip):
 {_observation_table(spec.observation)}
 {_target_lines(spec, functions)} *
- * Action, kind "{_c(spec.action.kind)}", -1 stands for low and +1 for high:
-{_action_table(spec.action)}{_actuator_line(declared)}
+{_action_lines(spec.action)}{_actuator_line(declared)}
  */
 #ifndef {guard}
 #define {guard}
@@ -140,7 +139,7 @@ void {prefix}_policy(const float obs[{functions.inputs}], {functions.parameter}f
 /* Raw measurements, in the units and frames above, to the network's input. Both may be the same array. */
 void {prefix}_observe(const float raw[{functions.frame}], float {_frame(functions)}[{functions.frame}]);
 
-/* Actions in [-1, 1] to physical commands. action and command may be the same array. */
+/* Actions in [-1, 1] to physical commands{_kept(functions)}. action and command may be the same array. */
 void {prefix}_command(const float action[{functions.outputs}], float command[{functions.outputs}]);
 {functions.declarations()}{"".join(part.declarations() for part in below)}
 #ifdef __cplusplus
@@ -159,8 +158,12 @@ def _delay(delay: Delay) -> str:
     return f"{delay.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
 
 
+def _kept(functions: Functions) -> str:
+    return "; indices of options stay as they are" if functions.options else ""
+
+
 def _frame(functions: Functions) -> str:
-    """What `observe` writes: the observation, or one frame of it."""
+    """Words on what `observe` writes: the observation, or one frame of it."""
     return "frame" if functions.history > 1 else "obs"
 
 
@@ -173,12 +176,28 @@ def _observe_lines(functions: Functions, prefix: str) -> str:
 
 
 def _policy_lines(functions: Functions, prefix: str) -> str:
+    if functions.options:
+        return _choosing_lines(functions, prefix)
     if not functions.memory:
         return f" *     {prefix}_policy(obs, action);      the network; actions in [-1, 1]"
     return (
         f" *     {prefix}_reset(&memory);           once at an episode's start; one memory for each robot\n"
         f" *     {prefix}_policy(obs, &memory, action);  the network; actions in [-1, 1]"
     )
+
+
+def _choosing_lines(functions: Functions, prefix: str) -> str:
+    given = functions.argument.replace("memory", "&memory")
+    numbers = ", then numbers in [-1, 1]" if functions.outputs > functions.choices else ""
+    lines = [
+        f"{prefix}_policy(obs, {given}action);",
+        f"    the network; indices of options{numbers}, and the logits of all options: the larger, the likelier",
+    ]
+    if functions.memory:
+        lines.insert(0, f"{prefix}_reset(&memory);           once at an episode's start; one memory for each robot")
+    if functions.chain.mask_size:
+        lines.append("    allowed[i] is 0 where the option of logit i may not be chosen now, else 1")
+    return "\n".join(f" *     {line}" for line in lines)
 
 
 def _memory_type(functions: Functions, prefix: str, upper: str) -> str:
@@ -212,7 +231,13 @@ def _target_lines(spec: Group, functions: Functions) -> str:
 def _more_sizes(functions: Functions, upper: str) -> str:
     frame = f"#define {upper}_POLICY_FRAME {functions.frame}\n" if functions.history > 1 else ""
     memory = f"#define {upper}_POLICY_MEMORY {functions.memory}\n" if functions.memory else ""
-    return frame + memory + (f"#define {upper}_POLICY_TARGETS {functions.targets}\n" if functions.targets else "")
+    targets = f"#define {upper}_POLICY_TARGETS {functions.targets}\n" if functions.targets else ""
+    if not functions.options:
+        return frame + memory + targets
+    choices = f"#define {upper}_POLICY_CHOICES {functions.choices} /* the first of the actions */\n"
+    choices += f"#define {upper}_POLICY_OPTIONS {functions.options}\n"
+    mask = f"#define {upper}_POLICY_MASK {functions.chain.mask_size}\n" if functions.chain.mask_size else ""
+    return frame + memory + targets + choices + mask
 
 
 def _observation_table(terms: Sequence[Term]) -> str:
@@ -226,10 +251,35 @@ def _observation_table(terms: Sequence[Term]) -> str:
     return _table(rows)
 
 
+def _action_lines(action: ActionSpec) -> str:
+    if not action.choices:
+        return f' * Action, kind "{_c(action.kind)}", -1 stands for low and +1 for high:\n{_action_table(action)}'
+    text = f""" * Action, kind "{_c(action.kind)}". First the index of an option for each choice, as a float{_none(action)}:
+{_choice_table(action)}"""
+    return text + (
+        f"\n * Then numbers, -1 stands for low and +1 for high:\n{_action_table(action)}" if action.names else ""
+    )
+
+
+def _none(action: ActionSpec) -> str:
+    return "; -1 where allowed forbids all" if action.masked else ""
+
+
+def _choice_table(action: ActionSpec) -> str:
+    """The options with their places in the mask and among the logits."""
+    rows: list[tuple[str, ...]] = [("index", "choice", "option", "logit")]
+    place = 0
+    for i, choice in enumerate(action.choices):
+        for k, option in enumerate(choice.options):
+            rows.append((str(i) if k == 0 else "", choice.name if k == 0 else "", f"{k} {option}", str(place)))
+            place += 1
+    return _table(rows)
+
+
 def _action_table(action: ActionSpec) -> str:
     rows: list[tuple[str, ...]] = [("index", "name", "unit", "low", "high", "neutral")]
     columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
-    for i, (name, unit, *numbers) in enumerate(columns):
+    for i, (name, unit, *numbers) in enumerate(columns, len(action.choices)):
         rows.append((str(i), name, unit, *(f"{x:.9g}" for x in numbers)))
     return _table(rows)
 
@@ -257,7 +307,8 @@ def _code(
     clip = np.repeat([min(t.clip, LIMIT) for t in terms], sizes)
     half = [(high - low) / 2.0 for low, high in zip(action.low, action.high, strict=True)]
     tables = [("term_scale", scale), ("term_clip", clip)]
-    tables += [("action_low", np.asarray(action.low)), ("action_half", np.asarray(half))]
+    if action.names:
+        tables += [("action_low", np.asarray(action.low)), ("action_half", np.asarray(half))]
     return "\n".join(
         [
             f'/* Written by Rookery; {header} documents it. */\n#include <math.h>\n\n#include "{header}"\n',
@@ -275,6 +326,14 @@ def _scaling_functions(functions: Functions, prefix: str) -> str:
     inputs = functions.frame
     outputs = functions.outputs
     obs = _frame(functions)
+    choices = functions.choices
+    bodies = []
+    if choices:
+        bodies.append(_loop(0, choices, "command[i] = action[i];"))
+    if outputs > choices:
+        place = "i" if not choices else f"i - {choices}"
+        scaled = f"action_low[{place}] + (clamp(action[i], 1.0f) + 1.0f) * action_half[{place}]"
+        bodies.append(_loop(choices, outputs, f"command[i] = {scaled};"))
     return f"""
 void {prefix}_observe(const float raw[{inputs}], float {obs}[{inputs}])
 {{
@@ -289,8 +348,9 @@ void {prefix}_command(const float action[{outputs}], float command[{outputs}])
 {{
     int i;
 
-    for (i = 0; i < {outputs}; i++) {{
-        command[i] = action_low[i] + (clamp(action[i], 1.0f) + 1.0f) * action_half[i];
-    }}
-}}
+{"".join(bodies)}}}
 """
+
+
+def _loop(first: int, end: int, body: str) -> str:
+    return f"    for (i = {first}; i < {end}; i++) {{\n        {body}\n    }}\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,19 @@ from rookery.sim2real.compatibility import differences, short
 from rookery.sim2real.contract import Contract, ContractGroup, fingerprint_of
 from rookery.sim2real.export.answers import LIBRARY, ask_c, ask_onnx
 from rookery.sim2real.export.bundle import bundle_files
+from rookery.sim2real.export.differences import row_differences
 from rookery.sim2real.export.native import Header, compile_library, read_header
-from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY, INPUT, KNOWN, OUTPUT, STATE, STATE_OUTPUT
+from rookery.sim2real.export.onnx import (
+    CONTRACT_KEY,
+    GROUP_KEY,
+    INPUT,
+    KNOWN,
+    LOGITS,
+    MASK,
+    OUTPUT,
+    STATE,
+    STATE_OUTPUT,
+)
 from rookery.sim2real.export.trust import write_source
 
 if TYPE_CHECKING:
@@ -39,18 +50,21 @@ GOLDEN_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Golden:
-    """Observations [n, O] and the torch policy's actions [n, D], float32; with a state estimator the known targets
-    [n, M], as `known`; with a memory where it begins anew, `start` [n] bool."""
+    """Observations [n, O] and the torch policy's actions and logits [n, D + C], float32; with a state estimator the known
+    targets [n, M], as `known`; with a memory where it begins anew, `start` [n] bool; with a mask that [n, C] bool; with choices
+    their numbers of options."""
 
     observations: Array
-    actions: Array
+    answers: Array
     known: Array | None = None
     start: NDArray[np.bool_] | None = None
+    mask: NDArray[np.bool_] | None = None
+    choice_sizes: tuple[int, ...] = ()
 
     @property
     def questions(self) -> dict[str, NDArray[Any]]:
-        """What goes into the network, by name."""
-        given = {INPUT: self.observations, KNOWN: self.known, "start": self.start}
+        """Inputs of the network, by name."""
+        given = {INPUT: self.observations, KNOWN: self.known, "start": self.start, MASK: self.mask}
         return {name: array for name, array in given.items() if array is not None}
 
 
@@ -59,7 +73,8 @@ def check_bundle(folder: Path | str, tolerance: float = 1e-5, run_c: bool = Fals
 
     Args:
         folder: what `export_bundle` wrote.
-        tolerance: largest difference allowed from the torch policy's actions, which lie in [-1, 1].
+        tolerance: largest difference allowed from the torch policy's actions, which lie in [-1, 1], and from its logits, in
+            units of the larger of 1 and their size; so much smaller may the logit of another choice be.
         run_c: also run C that Rookery does not generate from the bundle's contract and weights; it has the rights of the
             user.
 
@@ -108,24 +123,29 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
     Raises:
         RookeryError: when the file is broken, of other sizes, too short, or from another export.
     """
+    chain = contract.groups[group].trained
     try:
         stored = read_npz(path, GOLDEN_BYTES)
-        start = stored["start"] if contract.groups[group].trained.state_size else None
-        golden = Golden(stored["observations"], stored["actions"], start=start)
+        start = stored["start"] if chain.state_size else None
+        mask = stored["action_mask"] if chain.mask_size else None
+        logits = [stored["logits"]] if chain.options else []
+        answers = _beside(stored["actions"], *logits)
+        golden = Golden(stored["observations"], answers, start=start, mask=mask, choice_sizes=chain.choice_sizes)
         mark = str(stored["fingerprint"])
     except (OSError, ValueError, KeyError) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
-    chain = contract.groups[group].trained
     n = len(golden.observations) if golden.observations.ndim else 0
-    wanted = ((n, chain.inputs), (n, chain.outputs))
-    if (golden.observations.shape, golden.actions.shape) != wanted:
-        given = f"{golden.observations.shape} and {golden.actions.shape}"
+    wanted = ((n, chain.inputs), (n, chain.outputs + chain.options))
+    if (golden.observations.shape, golden.answers.shape) != wanted:
+        given = f"{golden.observations.shape} and {golden.answers.shape}"
         raise RookeryError(
             f"{path} holds arrays of {given}, and the contract wants {wanted[0]} and {wanted[1]}: {AGAIN}."
         )
-    if n < LEAST or golden.observations.dtype != np.float32 or golden.actions.dtype != np.float32:
+    if n < LEAST or golden.observations.dtype != np.float32 or golden.answers.dtype != np.float32:
         raise RookeryError(f"{path} must hold at least {LEAST} float32 observations and actions: {AGAIN}.")
-    if not (np.isfinite(golden.observations).all() and np.isfinite(golden.actions).all()):
+    if mask is not None and (mask.dtype != np.bool_ or mask.shape != (n, chain.mask_size)):
+        raise RookeryError(f"{path} must hold a mask of {(n, chain.mask_size)} booleans: {AGAIN}.")
+    if not (np.isfinite(golden.observations).all() and np.isfinite(golden.answers).all()):
         raise RookeryError(f"{path} holds numbers that are not finite: {AGAIN}.")
     if start is not None and not (start.dtype == np.bool_ and start.shape == (n,) and start[0] and start[1:].any()):
         raise RookeryError(
@@ -142,34 +162,42 @@ def read_known(path: Path, contract: Contract, group: str, golden: Golden) -> li
     Raises:
         RookeryError: when they are missing or of other sizes.
     """
-    targets = contract.groups[group].trained.targets
+    chain = contract.groups[group].trained
+    targets = chain.targets
     if not targets:
         return []
     try:
         stored = read_npz(path, GOLDEN_BYTES)
-        known = Golden(golden.observations, stored["known_actions"], stored["known_targets"], golden.start)
+        logits = [stored["known_logits"]] if chain.options else []
+        answers = _beside(stored["known_actions"], *logits)
+        known = replace(golden, answers=answers, known=stored["known_targets"])
     except (OSError, ValueError, KeyError) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
     assert known.known is not None
-    wanted = (golden.actions.shape, (len(golden.observations), targets))
-    single = known.actions.dtype == np.float32 and known.known.dtype == np.float32
-    if (known.actions.shape, known.known.shape) != wanted or not single:
+    wanted = (golden.answers.shape, (len(golden.observations), targets))
+    single = known.answers.dtype == np.float32 and known.known.dtype == np.float32
+    if (known.answers.shape, known.known.shape) != wanted or not single:
         raise RookeryError(f"{path} must hold float32 arrays of {wanted} for known targets: {AGAIN}.")
     return [known]
 
 
+def _beside(actions: Array, *logits: Array) -> Array:
+    """Actions and logits, if there are any, side by side."""
+    return np.concatenate((actions, *logits), 1) if logits else actions
+
+
 def compare(answer: Array, golden: Golden, tolerance: float, path: Path) -> float:
-    """Largest difference from the golden actions.
+    """Largest difference from the golden actions and logits.
 
     Raises:
         RookeryError: when it exceeds the tolerance, or an answer is NaN.
     """
-    if answer.shape != golden.actions.shape or answer.dtype != np.float32:
+    if answer.shape != golden.answers.shape or answer.dtype != np.float32:
         raise RookeryError(f"{path} answers with {answer.dtype} numbers {answer.shape}: {AGAIN}.")
-    error = np.abs(answer.astype(np.float64) - golden.actions)
+    error = row_differences(answer, golden.answers, golden.choice_sizes, golden.mask)
     worst = float(error.max())
     if not worst <= tolerance:  # also catches NaN
-        row = int(np.nan_to_num(error, nan=np.inf).max(axis=1).argmax())
+        row = int(np.nan_to_num(error, nan=np.inf).argmax())
         raise RookeryError(
             f"{path} differs from the torch policy by {worst:.3g} at golden observation {row}, "
             f"and {tolerance:g} is allowed: {AGAIN}."
@@ -204,8 +232,10 @@ def open_onnx(path: Path, contract: Contract, group: str) -> onnx.ModelProto:
         )
     chain = contract.groups[group].trained
     memory = [1, chain.state_size]
-    wanted = [(INPUT, [1, chain.inputs]), *[(STATE, memory)] * (chain.state_size > 0)]
-    wanted += [(OUTPUT, [1, chain.outputs]), *[(STATE_OUTPUT, memory)] * (chain.state_size > 0)]
+    wanted = [(INPUT, [1, chain.inputs]), *[(MASK, [1, chain.mask_size])] * (chain.mask_size > 0)]
+    wanted += [*[(STATE, memory)] * (chain.state_size > 0)]
+    wanted += [(OUTPUT, [1, chain.outputs]), *[(LOGITS, [1, chain.options])] * (chain.options > 0)]
+    wanted += [*[(STATE_OUTPUT, memory)] * (chain.state_size > 0)]
     defaults = {tensor.name for tensor in model.graph.initializer}
     ends = [*(i for i in model.graph.input if i.name not in defaults), *model.graph.output]
     given = [(t.name, [d.dim_value for d in t.type.tensor_type.shape.dim]) for t in ends]
@@ -241,14 +271,19 @@ def check_header(path: Path, contract: Contract, group: str) -> Header:
     """
     header = read_header(path)
     chain = contract.groups[group].trained
-    given = (header.observations, header.actions, header.frame, header.targets, header.memory)
-    frame = contract.groups[group].spec.frame_size
-    wanted = (chain.inputs, chain.outputs, frame, chain.targets, chain.state_size)
-    if given != wanted:
-        raise RookeryError(
-            f"{path} is for {given} observations, actions, components of a frame, targets and numbers of memory, and the "
-            f"contract for {wanted}: {AGAIN}."
-        )
+    wanted = {
+        "observations": chain.inputs,
+        "actions": chain.outputs,
+        "frame": contract.groups[group].spec.frame_size,
+        "targets": chain.targets,
+        "memory": chain.state_size,
+        "choices": len(chain.choice_sizes),
+        "options": chain.options,
+        "mask": chain.mask_size,
+    }
+    for size, number in wanted.items():
+        if (given := getattr(header, size)) != number:
+            raise RookeryError(f"{path} has {given} as the size {size}, and the contract {number}: {AGAIN}.")
     if header.fingerprint != contract.fingerprint:
         raise RookeryError(f"{path} belongs to another contract than the contract.json beside it: {AGAIN}.")
     return header
@@ -295,8 +330,10 @@ def _check_scaling(
     seen = np.clip(raw * scale, -clip, clip)
     low = np.array(group.spec.action.low)
     high = np.array(group.spec.action.high)
-    command = low + (np.clip(questions["action"], -1.0, 1.0) + 1.0) / 2.0 * (high - low)
-    span = np.maximum(np.abs(low), np.abs(high))
+    count = len(group.spec.action.choices)
+    command = questions["action"].astype(np.float64)
+    command[:, count:] = low + (np.clip(command[:, count:], -1.0, 1.0) + 1.0) / 2.0 * (high - low)
+    span = np.concatenate((np.zeros(count), np.maximum(np.abs(low), np.abs(high))))
     shapes = (answers["observe"].shape, answers["command"].shape) == (seen.shape, command.shape)
     same = shapes and np.allclose(answers["observe"], seen, rtol=1e-5, atol=0.0)
     if not (same and (np.abs(answers["command"] - command) <= 1e-5 * span).all()):

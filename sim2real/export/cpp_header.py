@@ -42,16 +42,14 @@ def cpp_header(contract: Contract, group: str, prefix: str, header: str) -> str:
         header: file name of policy.h.
     """
     upper = prefix.upper()
+    size = contract.groups[group].trained.mask_size
+    allowed = f"const std::array<unsigned char, {size}> &allowed" if size else ""
+    given = "allowed.data(), " * bool(size)
     loops = _loops(LoopsC(contract, group, prefix), prefix)
-    action = contract.groups[group].spec.action
-    masks = (
-        f"    using Mask = std::array<unsigned char, {sum(len(c.options) for c in action.choices)}>;\n" * action.masked
-    )
-    mask, given = ("const Mask &allowed, ", "allowed.data(), ") if action.masked else ("", "")
     of = f"{comment(contract.task_id)}, agent group {comment(group)}"
     values = {
-        "OF": of, "VERSION": comment(contract.rookery_version), "HEADER": header, "LOOPS": loops, "MASKS": masks, "MASK": mask,
-        "MASKED": mask and ", const Mask &allowed", "GIVEN": given, "U": upper, "P": prefix,
+        "OF": of, "VERSION": comment(contract.rookery_version), "HEADER": header, "LOOPS": loops, "GIVEN": given,
+        "MASK": f"{allowed}, " * bool(size), "MASKED": f", {allowed}" * bool(size), "U": upper, "P": prefix,
     }  # fmt: skip
     text = _POLICY
     for name, value in values.items():
@@ -115,7 +113,7 @@ public:
     using Observation = std::array<float, observations>;
     using Action = std::array<float, actions>;
     using Command = std::array<float, actions>;
-@MASKS@
+
     Policy() noexcept { reset(); }
 
     /* Begin an episode. */

@@ -36,6 +36,7 @@ class Functions:
         inputs, outputs: O and D.
         targets: M, 0 without a state estimator.
         memory: numbers in the state of all stages.
+        choices, options: K and C, of a policy that chooses; else 0.
     """
 
     def __init__(self, group: ContractGroup, prefix: str) -> None:
@@ -49,12 +50,23 @@ class Functions:
         self.outputs = self.chain.outputs
         self.targets = self.chain.targets
         self.memory = self.chain.state_size
+        self.choices = len(self.chain.choice_sizes)
+        self.options = self.chain.options
         self._policy = _Body(self.chain.nodes, self.chain.outputs, "obs", "action")
 
     @property
     def parameter(self) -> str:
-        """The memory among the parameters of the policy's functions."""
-        return f"{self.prefix}_memory *memory, " if self.memory else ""
+        """What the policy's functions take between observation and action: a mask, the memory, and room for logits."""
+        mask = f"const unsigned char allowed[{self.chain.mask_size}], " if self.chain.mask_size else ""
+        memory = f"{self.prefix}_memory *memory, " if self.memory else ""
+        return mask + memory + (f"float logits[{self.options}], " if self.options else "")
+
+    @property
+    def argument(self) -> str:
+        """The same in a call."""
+        return (
+            "allowed, " * (self.chain.mask_size > 0) + "memory, " * (self.memory > 0) + "logits, " * (self.options > 0)
+        )
 
     @property
     def stack(self) -> int:
@@ -67,12 +79,12 @@ class Functions:
         return [c_text.table(name.replace(".", "_"), arrays[name]) for name in self.chain.weights()]
 
     def helpers(self) -> list[str]:
-        """What the functions of several stages call, and those of the scaling."""
+        """Functions that several stages call, and those of the scaling."""
         copies = ["copy"] * any(step.startswith("copy(") for step in self._policy.steps)
         return c_text.helpers(["clamp", *copies, *(x for leaf in self.chain.leaves for x in leaf.stage.helpers)])
 
     def declarations(self) -> str:
-        """What the header declares beyond a plain policy's functions."""
+        """Declarations of the header beyond a plain policy's functions."""
         prefix = self.prefix
         out = ""
         if self.memory:
@@ -113,7 +125,7 @@ static const float unknown[{t}] = {{{", ".join(["NAN"] * t)}}};
 
 void {prefix}_policy(const float obs[{n}], {self.parameter}float action[{m}])
 {{
-    {prefix}_policy_known(obs, unknown, {"memory, " * (self.memory > 0)}action);
+    {prefix}_policy_known(obs, unknown, {self.argument}action);
 }}""")
             parts.append(self._predict())
         else:
@@ -227,8 +239,11 @@ class _Body:
         if view:  # a part of a row that has to stand elsewhere
             self.steps.append(f"copy({view}, {target}, {stage.outputs});")
             return
+        if stage.options:
+            self.steps.append(f"copy({source}, logits, {stage.inputs});")
         given = [source]
         given += [f"&memory->h[{leaf.state.start}]"] * (stage.state_size > 0) + [self.known] * (stage.targets > 0)
+        given += ["allowed"] * (stage.mask_size > 0)
         self.steps.append(f"{leaf.name}({', '.join([*given, target])});")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.policies.stages.choose import Choose
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.export.exporter import GOLDEN, Export, Exporter
 
@@ -58,6 +60,7 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
 
     With a state estimator also `known_targets` [n, M], half of it NaN, and `known_actions` [n, D], the actions for these.
     With a memory the observations are steps one after the other, and `start` [n] bool says before which it begins anew.
+    With choices also `logits` [n, C] and `known_logits`, and with a mask `action_mask` [n, C] bool.
 
     Raises:
         RookeryError: an action is NaN.
@@ -67,40 +70,51 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
     plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
     observations = golden_observations(plain, seed)
     with torch.no_grad():
-        start = np.arange(len(observations)) % EPISODE == 0
-        actions = _actions(plain, observations, start)
-        arrays = {"observations": observations, "actions": actions} | ({"start": start} if plain.state_size else {})
+        given: dict[str, NDArray[Any]] = {"observations": observations}
+        if plain.state_size:
+            given["start"] = np.arange(len(observations)) % EPISODE == 0
+        if plain.mask_size:
+            choose = plain.chain.find(Choose)
+            assert choose is not None
+            given["action_mask"] = choose.golden_masks(len(observations), np.random.default_rng(seed))
+        arrays = given | _answers(plain, given)
         if plain.targets:
             leaf = next(leaf for leaf in plain.chain.leaves if leaf.stage.targets)
             rng = np.random.default_rng(seed)
-            known = leaf.stage.golden_known(stage_arrays(plain, leaf), len(observations), rng)
-            arrays |= {"known_targets": known, "known_actions": _actions(plain, observations, start, known)}
-    for name in ("actions", "known_actions"):
+            given["known_targets"] = leaf.stage.golden_known(stage_arrays(plain, leaf), len(observations), rng)
+            arrays |= given | {f"known_{name}": x for name, x in _answers(plain, given).items()}
+    for name in ("actions", "known_actions", "logits", "known_logits"):
         if name in arrays and not np.isfinite(arrays[name]).all():
             raise RookeryError(
                 "the policy acts by NaN at observations that its normalizer lets through, as its large weights overflow: "
                 "export an earlier checkpoint or another run."
             )
-    np.savez(path, fingerprint=np.array(fingerprint), **arrays)
+    np.savez(path, fingerprint=np.array(fingerprint), **arrays)  # type: ignore[arg-type]  # its stubs take the names for options
 
 
 def act_golden(policy: Policy, observations: Array) -> Array:
     """Actions [n, D] for observations [n, O], which come one after the other from an episode's start; without gradients."""
-    return _actions(policy, observations, np.arange(len(observations)) == 0)
+    return _answers(policy, {"observations": observations, "start": np.arange(len(observations)) == 0})["actions"]
 
 
-def _actions(policy: Policy, observations: Array, start: NDArray[np.bool_], known: Array | None = None) -> Array:
-    """Actions [n, D] of a policy, step by step where it has memory."""
+def _answers(policy: Policy, given: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
+    """`actions` [n, D] of a policy, step by step where it has memory, and of one that chooses `logits` [n, C]."""
     import torch
 
-    obs = torch.from_numpy(observations)
-    targets = None if known is None else torch.from_numpy(known)
+    obs, known, mask = (
+        torch.from_numpy(given[name]) if name in given else None
+        for name in ("observations", "known_targets", "action_mask")
+    )
+    assert obs is not None
+    steps = []
     if not policy.state_size:
-        return policy(obs, targets).numpy()
-    state = policy.initial_state(1)
-    out = []
-    for i in range(len(obs)):
-        state = policy.initial_state(1) if start[i] else state
-        action, state = policy.step(obs[i : i + 1], state, None if targets is None else targets[i : i + 1])
-        out.append(action)
-    return torch.cat(out).numpy()
+        steps.append(policy.step_with_logits(obs, policy.initial_state(len(obs)), known, mask))
+    else:
+        state = policy.initial_state(1)
+        for i in range(len(obs)):
+            rows = [None if x is None else x[i : i + 1] for x in (known, mask)]
+            state = policy.initial_state(1) if given["start"][i] else state
+            steps.append(policy.step_with_logits(obs[i : i + 1], state, *rows))
+            state = steps[-1][1]
+    actions, _, logits = (torch.cat(parts).numpy() for parts in zip(*steps, strict=True))
+    return {"actions": actions} | ({"logits": logits} if policy.options else {})

@@ -126,17 +126,25 @@ def _check_tools() -> None:
 
 
 def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board) -> tuple[int, int, Array]:
-    """Build and run one group's policy, `source` in a temporary folder: flash bytes, instructions of a call, actions [n, D]."""
+    """Build and run one group's policy, `source` in a temporary folder: flash bytes, instructions of a call, answers."""
     build = source.parent
     policy = build / "policy.o"
     program = build / "program.elf"
-    names = {"@HEADER@": f"{source.stem}.h", "@PREFIX@": header.prefix, "@UPPER@": header.prefix.upper()}
     remembers = header.memory > 0
-    names |= {
-        "@MEMORY@": f"static {header.prefix}_memory memory;" if remembers else "",
-        "@GIVEN@": "&memory, " * remembers,
+    declared = f"static {header.prefix}_memory memory;" if remembers else ""
+    declared += f" static unsigned char allowed[{header.mask}];" if header.mask else ""
+    given = "allowed, " * (header.mask > 0) + "&memory, " * remembers
+    names = {
+        "@DECLARED@": declared,
+        "@READ_MASK@": READ_MASK_C if header.mask else "",
+        "@GIVEN@": given + f"&answer[{header.actions}], " * (header.options > 0),
+        "@RESET@": f"{header.prefix}_reset(&memory);" if remembers else "",
+        "@MASK@": header.mask,
+        "@ANSWERS@": header.actions + header.options,
+        "@HEADER@": f"{source.stem}.h",
+        "@PREFIX@": header.prefix,
+        "@UPPER@": header.prefix.upper(),
     }
-    names |= {"@RESET@": f"{header.prefix}_reset(&memory);" if remembers else ""}
     places = {"@FLASH_AT@": board.flash_at, "@FLASH@": board.flash, "@RAM@": board.ram}
     (build / "main.c").write_text(_fill(MAIN_C, names))
     (build / "board.ld").write_text(_fill(BOARD_LD, places))
@@ -145,18 +153,19 @@ def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board
     link = ["-T", str(build / "board.ld"), "--specs=rdimon.specs", "-Wl,--gc-sections", "-o", str(program), "-lm"]
     fit = f"it must fit into the {board.flash >> 10} KiB flash of {board.machine}, so take another board or network"
     compile_c([COMPILER, *CPU, "-O2", *parts, *link], shown, build, fit)
-    # before each observation a number that is not zero where an episode starts
+    # before each observation a number that is not zero where an episode starts, behind it the mask
     starts = np.zeros(len(golden.observations)) if golden.start is None else golden.start
-    np.column_stack((starts, golden.observations)).astype(np.float32).tofile(build / "obs.bin")
+    masks = () if golden.mask is None else (golden.mask,)
+    np.column_stack((starts, golden.observations, *masks)).astype(np.float32).tofile(build / "obs.bin")
     _emulate(program, board.machine, build)
     answer = build / "action.bin"
-    raw = _bytes(answer, golden.actions.nbytes + 4)
-    if len(raw) != golden.actions.nbytes + 4:
+    raw = _bytes(answer, golden.answers.nbytes + 4)
+    if len(raw) != golden.answers.nbytes + 4:
         raise RookeryError(f"{shown} stopped early on the emulated {board.machine}: export the bundle again.")
     ticks = int(np.frombuffer(raw[-4:], np.uint32)[0])
     # With -icount shift=0 an instruction takes 1 ns of the machine's time.
     instructions = round(ticks * 1e9 / board.clock_hz)
-    return _flash_bytes(policy), instructions, np.frombuffer(raw[:-4], np.float32).reshape(golden.actions.shape)
+    return _flash_bytes(policy), instructions, np.frombuffer(raw[:-4], np.float32).reshape(golden.answers.shape)
 
 
 def _emulate(program: Path, machine: str, build: Path) -> None:
@@ -171,7 +180,7 @@ def _emulate(program: Path, machine: str, build: Path) -> None:
 
 
 def _bytes(path: Path, most: int) -> bytes:
-    """What the program wrote; nothing where it is missing or too much."""
+    """Output of the program; nothing where it is missing or too much."""
     try:
         return read_bytes(path, most)
     except (OSError, ValueError):
@@ -218,9 +227,9 @@ __attribute__((section(".vectors"), used)) static const void *const vectors[16] 
 
 int main(void)
 {
-    static float row[1 + @UPPER@_POLICY_OBSERVATIONS];
-    static float action[@UPPER@_POLICY_ACTIONS];
-    @MEMORY@
+    static float row[1 + @UPPER@_POLICY_OBSERVATIONS + @MASK@];
+    static float answer[@ANSWERS@]; /* actions, then logits */
+    @DECLARED@
     volatile uint32_t *systick = (volatile uint32_t *)0xE000E010u; /* counts down, 24 bits */
     FILE *in = fopen("obs.bin", "rb");
     FILE *out = fopen("action.bin", "wb");
@@ -236,16 +245,22 @@ int main(void)
         if (row[0] != 0.0f) {
             @RESET@
         }
+        @READ_MASK@
         before = systick[2];
-        @PREFIX@_policy(&row[1], @GIVEN@action);
+        @PREFIX@_policy(&row[1], @GIVEN@answer);
         ticks = (before - systick[2]) & 0xFFFFFFu;
         worst = (ticks > worst) ? ticks : worst;
-        fwrite(action, sizeof action, 1, out);
+        fwrite(answer, sizeof answer, 1, out);
     }
     fwrite(&worst, sizeof worst, 1, out);
     return fclose(out);
 }
 """
+
+READ_MASK_C = """
+        for (int i = 0; i < @MASK@; i++) {
+            allowed[i] = (row[1 + @UPPER@_POLICY_OBSERVATIONS + i] != 0.0f);
+        }"""
 
 # .data is placed straight into RAM: QEMU loads it there, so that the start-up code need not copy it.
 BOARD_LD = """

@@ -7,8 +7,10 @@ import importlib.util
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +21,16 @@ from rookery.sim.untrusted import read_text
 
 Array = NDArray[np.float32]
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
+MORE = ("FRAME", "TARGETS", "MEMORY", "CHOICES", "OPTIONS", "MASK")
+"""Sizes in a header, fields of `Header`, that not every policy has."""
 COMPILE_S = 60
 """s, most time for a compiler."""
 
 
 @dataclass(frozen=True)
 class Header:
-    """Sizes and names from a policy's header; `frame` is the observation's length where it has no history."""
+    """Sizes and names from a policy's header; `frame` is the observation's length where it has no history, and `mask` 0 where
+    all `options` are allowed at all times."""
 
     prefix: str
     observations: int
@@ -34,6 +39,9 @@ class Header:
     frame: int
     targets: int
     memory: int
+    choices: int = 0
+    options: int = 0
+    mask: int = 0
 
 
 def read_header(path: Path) -> Header:
@@ -48,16 +56,14 @@ def read_header(path: Path) -> Header:
         raise RookeryError(f"cannot read {path} ({e}): export the bundle again.") from e
     name = re.search(r"^void (\w+)_policy\(", text, re.M)
     found = dict(
-        re.findall(r'^#define \w+_POLICY_(OBSERVATIONS|ACTIONS|CONTRACT|FRAME|TARGETS|MEMORY) "?(\w+)"?', text, re.M)
+        re.findall(rf'^#define \w+_POLICY_(ACTIONS|CONTRACT|OBSERVATIONS|{"|".join(MORE)}) "?(\w+)"?', text, re.M)
     )
     sizes = all(re.fullmatch("[0-9]{1,9}", number) for key, number in found.items() if key != "CONTRACT")
     if name is None or not {"OBSERVATIONS", "ACTIONS", "CONTRACT"} <= set(found) or not sizes:
         raise RookeryError(f"{path} is not a header that Rookery wrote: export the bundle again.")
     inputs = int(found["OBSERVATIONS"])
-    frame = int(found.get("FRAME", inputs))
-    targets = int(found.get("TARGETS", 0))
-    memory = int(found.get("MEMORY", 0))
-    return Header(name[1], inputs, int(found["ACTIONS"]), found["CONTRACT"], frame, targets, memory)
+    more = {name.lower(): int(found.get(name, inputs if name == "FRAME" else 0)) for name in MORE}
+    return Header(name[1], inputs, int(found["ACTIONS"]), found["CONTRACT"], **more)
 
 
 def find_compiler() -> list[str]:
@@ -126,6 +132,8 @@ class NativePolicy:
         self.frame = header.frame
         self.targets = header.targets
         self.memory = header.memory
+        self.options = header.options
+        self.mask = header.mask
         names = ["policy", "observe", "command"]
         names += ["remember"] * (self.frame < self.observations) + ["predict", "policy_known"] * (self.targets > 0)
         names += ["reset"] * (self.memory > 0)
@@ -134,19 +142,49 @@ class NativePolicy:
             self._calls = {n: getattr(loaded, f"{header.prefix}_{n}") for n in names}
         except (OSError, AttributeError) as e:
             raise RookeryError(f"cannot load {library} ({e}): export the bundle again.") from e
-        remembers = self.memory > 0
-        counts = {"policy": 2 + remembers, "policy_known": 3 + remembers, "reset": 1}
+        more = (self.memory > 0) + (self.mask > 0) + (self.options > 0)
+        counts = {"policy": 2 + more, "policy_known": 3 + more, "reset": 1}
         for name, call in self._calls.items():
             call.argtypes = [ctypes.c_void_p] * counts.get(name, 2)
             call.restype = None
 
-    def policy(self, obs: Array, memory: Array | None = None) -> Array:
-        """Actions [n, D] for observations [n, O]; a policy with memory steps `memory` [n, H], a state for each row."""
-        return self._rows("policy", obs, self.actions, *self._checked(memory, len(obs)))
+    def policy(self, obs: Array, memory: Array | None = None, allowed: NDArray[np.bool_] | None = None) -> Array:
+        """Actions [n, D] for observations [n, O]; a policy with memory steps `memory` [n, H], a state for each row, and one
+        with a mask chooses among the options that are `allowed` [n, C]."""
+        return self.answers(obs, memory=memory, allowed=allowed)[:, : self.actions]
 
-    def policy_known(self, obs: Array, known: Array, memory: Array | None = None) -> Array:
+    def policy_known(
+        self,
+        obs: Array,
+        known: Array,
+        memory: Array | None = None,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> Array:
         """`policy` with targets [n, M], NaN where they must be predicted."""
-        return self._rows("policy_known", obs, self.actions, known, *self._checked(memory, len(obs)))
+        return self.answers(obs, known, memory, allowed)[:, : self.actions]
+
+    def answers(
+        self,
+        obs: Array,
+        known: Array | None = None,
+        memory: Array | None = None,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> Array:
+        """Actions and logits [n, D + C] side by side, for what `policy` and `policy_known` take."""
+        out = np.empty((len(obs), self.actions + self.options), np.float32)
+        rows: list[NDArray[Any]] = [np.ascontiguousarray(x, np.float32) for x in (obs, known) if x is not None]
+        if self.mask:
+            rows.append(self._mask(allowed, len(obs)))
+        rows += self._checked(memory, len(obs))
+        if self.options:
+            rows.append(out[:, self.actions :])
+        self._call("policy" if known is None else "policy_known", [*rows, out])
+        return out
+
+    def _mask(self, allowed: NDArray[np.bool_] | None, rows: int) -> NDArray[np.uint8]:
+        if allowed is None or allowed.shape != (rows, self.mask) or allowed.dtype != np.bool_:
+            raise ValueError(f"allowed must be a bool array {(rows, self.mask)}")
+        return np.ascontiguousarray(allowed).view(np.uint8)
 
     def reset(self, memory: Array) -> None:
         """Begin episodes in states [n, H]."""
@@ -154,16 +192,22 @@ class NativePolicy:
         for i in range(len(memory)):
             self._calls["reset"](memory.ctypes.data + i * memory.strides[0])
 
-    def follow(self, obs: Array, start: NDArray[np.bool_], known: Array | None = None) -> Array:
-        """Actions [n, D] of a policy with memory for observations [n, O] one after the other, anew at each `start` [n]."""
+    def follow(
+        self,
+        obs: Array,
+        start: NDArray[np.bool_],
+        known: Array | None = None,
+        allowed: NDArray[np.bool_] | None = None,
+    ) -> Array:
+        """`answers` of a policy with memory for observations [n, O] one after the other, anew at each `start` [n]."""
         memory = np.full((1, self.memory), np.nan, np.float32)
-        out = np.empty((len(obs), self.actions), np.float32)
+        out = np.empty((len(obs), self.actions + self.options), np.float32)
         for i in range(len(obs)):
-            row = slice(i, i + 1)
             if start[i]:
                 self.reset(memory)
-            act = self.policy(obs[row], memory) if known is None else self.policy_known(obs[row], known[row], memory)
-            out[row] = act
+            row = slice(i, i + 1)
+            told = None if known is None else known[row]
+            out[row] = self.answers(obs[row], told, memory, None if allowed is None else allowed[row])
         return out
 
     def predict(self, obs: Array) -> Array:
@@ -195,11 +239,15 @@ class NativePolicy:
             raise ValueError(f"memory must be a float32 array {(rows, self.memory)}, row by row")
         return [memory]
 
-    def _rows(self, name: str, inputs: Array, width: int, *more: Array) -> Array:
-        arrays = [np.ascontiguousarray(x, np.float32) for x in (inputs, *more)]
+    def _rows(self, name: str, inputs: Array, width: int) -> Array:
+        """One of the functions that take a row and give one."""
         out = np.empty((len(inputs), width), np.float32)
-        call = self._calls[name]
-        places = [(x.ctypes.data, x.strides[0]) for x in (*arrays, out)]
-        for i in range(len(inputs)):
-            call(*(start + i * stride for start, stride in places))
+        self._call(name, [np.ascontiguousarray(inputs, np.float32), out])
         return out
+
+    def _call(self, name: str, arrays: Sequence[NDArray[Any]]) -> None:
+        """Call a function with row after row of all arrays."""
+        call = self._calls[name]
+        places = [(x.ctypes.data, x.strides[0]) for x in arrays]
+        for i in range(len(arrays[0])):
+            call(*(start + i * stride for start, stride in places))

@@ -3,8 +3,11 @@
 A policy with a state estimator has a second, optional input, "known_targets" [1, M]. Its default is NaN for every target:
 all are predicted. A number replaces the prediction.
 
-A policy with memory has a second input "h_in" [1, H] and a second output "h_out" [1, H]: zeros at an episode's start, then
-"h_out" of the step before.
+A policy with memory has an input "h_in" [1, H] and an output "h_out" [1, H]: zeros at an episode's start, then "h_out" of the
+step before.
+
+A policy that chooses among options has an output "logits" [1, C], and, where not all are allowed at all times, "action_mask"
+[1, C] bool as its second input.
 """
 
 from __future__ import annotations
@@ -26,6 +29,8 @@ STATE = "h_in"
 OUTPUT = "action"
 STATE_OUTPUT = "h_out"
 KNOWN = "known_targets"
+MASK = "action_mask"
+LOGITS = "logits"
 CONTRACT_KEY = "rookery_contract"
 GROUP_KEY = "rookery_group"
 
@@ -42,7 +47,7 @@ class Onnx(Exporter):
 
 
 def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> None:
-    """Write a policy as ONNX; input "obs" [1, O], output "action" [1, D].
+    """Write a policy as ONNX; input "obs" [1, O], output "action" [1, D], and others, see above.
 
     Args:
         policy: torch policy; it is copied, not changed.
@@ -56,13 +61,14 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
 
     plain = copy.deepcopy(policy).to("cpu", torch.float32).eval()
     inputs = {INPUT: torch.zeros(1, plain.observation_size)}
-    outputs = [OUTPUT]
+    if plain.mask_size:
+        inputs[MASK] = torch.ones(1, plain.mask_size, dtype=torch.bool)
     if plain.state_size:
-        plain = _stepping(plain)
         inputs[STATE] = plain.initial_state(1)
-        outputs.append(STATE_OUTPUT)
     if plain.targets:
         inputs[KNOWN] = torch.full((1, plain.targets), torch.nan)
+    outputs = [OUTPUT, *[LOGITS] * (plain.options > 0), *[STATE_OUTPUT] * (plain.state_size > 0)]
+    plain = _with_ends(plain, tuple(inputs), tuple(outputs))
     # The exporter reports its own progress and the optional operators it did not find; neither is the user's business.
     log = logging.getLogger("torch.onnx")
     level = log.level
@@ -93,15 +99,19 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
     onnx.save_model(model, str(path), save_as_external_data=False)
 
 
-def _stepping(policy: Policy) -> Policy:
-    """The same policy, with `step` in place of `forward`, which is what the exporter writes down."""
+def _with_ends(policy: Policy, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Policy:
+    """The same policy, whose `forward`, which is what the exporter writes down, takes and gives tensors by these names."""
     from rookery.policies.policy import Policy
 
-    class Stepping(Policy):
-        def forward(self, obs, state, known_targets=None):  # type: ignore[no-untyped-def, override]
-            return self.step(obs, state, known_targets)
+    class Exported(Policy):
+        def forward(self, *rows):  # type: ignore[no-untyped-def, override]
+            given = dict(zip(inputs, rows, strict=True))
+            state = given.get(STATE, self.initial_state(1))
+            action, after, logits = self.step_with_logits(given[INPUT], state, given.get(KNOWN), given.get(MASK))
+            found = {OUTPUT: action, LOGITS: logits, STATE_OUTPUT: after}
+            return tuple(found[name] for name in outputs)
 
-    made = Stepping(policy.chain.links)
+    made = Exported(policy.chain.links)
     made.load_state_dict(policy.state_dict())
     return made.eval()
 

@@ -121,7 +121,7 @@ carried out, and `{prefix}_command`.
 
 def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
     below = loops.written
-    allowed = "allowed, " * state.action.masked
+    allowed = "allowed, " * (state.mask > 0)
     lines = [f'#include "{header}"', "", f"{prefix}_controller controller;", f"{prefix}_state state;"]
     lines.append(f"float command[{prefix.upper()}_POLICY_ACTIONS];")
     if below is not None:

@@ -66,9 +66,9 @@ class StateC:
         self.frame, self.history = spec.frame_size, spec.history
         self.inputs, self.outputs = declared.trained.inputs, declared.trained.outputs
         self.memory = declared.trained.state_size
-        self.choices = len(self.action.choices)
-        self.options = sum(len(c.options) for c in self.action.choices)
-        self._allowed = f"const unsigned char allowed[{self.options}], " * self.action.masked
+        self.choices = len(spec.action.choices)
+        self.options = sum(len(c.options) for c in spec.action.choices)
+        self.mask = declared.trained.mask_size
         self._homes = () if declared.actuation is None else tuple(j.home for j in declared.actuation.joints)
         seen = [t.expression for t in self.terms if not t.hidden]
         clocks = clocks_of(seen)
@@ -133,27 +133,21 @@ void {p}_start({p}_controller *controller);
 /* The network's input, once a control step. */
 void {p}_observe_state({p}_controller *controller, const {p}_state *now, float obs[{upper}_POLICY_OBSERVATIONS]);
 
-/* Observation and network, once a control step: {self._action_words}. */
-void {p}_act(
-    {p}_controller *controller, const {p}_state *now, {self._allowed}float action[{upper}_POLICY_ACTIONS]);
+/* Observation and network: the action in [-1, 1], once a control step. */
+void {p}_act({p}_controller *controller, const {p}_state *now, {self.allowed}float action[{upper}_POLICY_ACTIONS]);
 
 /* Say which action is carried out in this control step, that of the policy or what a filter made of it; clocks go on. */
 void {p}_acted({p}_controller *controller, const {p}_state *now, const float action[{upper}_POLICY_ACTIONS]);
 
 /* A whole control step: {p}_act, {p}_acted, {p}_command. Returns 1; or 0 where a number in `now` was none: then
    `command` is left as it was and the episode begins anew, as a NaN would stay in what is kept. */
-int {p}_step(
-    {p}_controller *controller, const {p}_state *now, {self._allowed}float command[{upper}_POLICY_ACTIONS]);
+int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}float command[{upper}_POLICY_ACTIONS]);
 """
 
     @property
-    def _action_words(self) -> str:
-        if not self.choices:
-            return "the action in [-1, 1]"
-        return (
-            "indices of options, then numbers in [-1, 1]"
-            + "; allowed[i] is 0 where option i may not be chosen" * self.action.masked
-        )
+    def allowed(self) -> str:
+        """The mask among the parameters of functions that act: 1 for each option that may be chosen."""
+        return f"const unsigned char allowed[{self.mask}], " if self.mask else ""
 
     def _controller(self) -> str:
         """Members of the controller."""
@@ -197,7 +191,7 @@ int {p}_step(
     def _first_action(self) -> Sequence[float]:
         """The last action at an episode's first step."""
         zero = self.last_action is not None and self.last_action.initial == FIRST
-        return [0.0] * self.outputs if zero else [*(c.neutral for c in self.action.choices), *self.action.neutral]
+        return [0.0] * self.outputs if zero else list(self.action.rest)
 
     def _start(self) -> str:
         p = self.prefix
@@ -235,18 +229,16 @@ int {p}_step(
 
     def _act(self) -> str:
         p = self.prefix
-        given = "allowed, " * self.action.masked + "&controller->memory, " * (self.memory > 0)
-        given += "logits, " * (self.choices > 0)
+        memory = "&controller->memory, " * (self.memory > 0)
+        mask, logits = "allowed, " * (self.mask > 0), "logits, " * (self.options > 0)
         steps = [
             f"float obs[{self.inputs}];",
-            *[f"float logits[{self.options}];"] * (self.choices > 0),
+            *[f"float logits[{self.options}];"] * (self.options > 0),
             f"{p}_observe_state(controller, now, obs);",
-            f"{p}_policy(obs, {given}action);",
+            f"{p}_policy(obs, {mask}{memory}{logits}action);",
         ]
-        return public(
-            f"void {p}_act({p}_controller *controller, const {p}_state *now, {self._allowed}float action[{self.outputs}])",
-            steps,
-        )
+        given = f"{p}_controller *controller, const {p}_state *now, {self.allowed}float action[{self.outputs}]"
+        return public(f"void {p}_act({given})", steps)
 
     def _acted(self) -> str:
         """The last action is remembered, and clocks go on where they run."""
@@ -259,9 +251,7 @@ int {p}_step(
             writer.lines.append(tick if running is None else f"if ({running}[0] != 0.0f) {{ {tick} }}")
         steps = writer.lines
         if self.last_action is not None:
-            kept = "clamp(action[i], 1.0f)"
-            kept = f"(i < {self.choices}) ? action[i] : {kept}" if self.choices else kept
-            steps.append(_loop(self.outputs, f"controller->last_action[i] = {kept};"))
+            steps += self._remembered()
         return public(
             f"void {p}_acted({p}_controller *controller, const {p}_state *now, const float action[{self.outputs}])",
             steps,
@@ -272,16 +262,25 @@ int {p}_step(
         anew = [f"{p}_start(controller);", "return 0;"]
         steps = [
             f"float action[{self.outputs}];",
-            f"{p}_act(controller, now, {'allowed, ' * self.action.masked}action);",
+            f"{p}_act(controller, now, {'allowed, ' * (self.mask > 0)}action);",
             f"for (i = 0; i < {self.outputs}; i++) {{ {_when('!isfinite(action[i])', anew)} }}",
             f"{p}_acted(controller, now, action);",
             f"{p}_command(action, command);",
             "return 1;",
         ]
-        return public(
-            f"int {p}_step({p}_controller *controller, const {p}_state *now, {self._allowed}float command[{self.outputs}])",
-            steps,
-        )
+        given = f"{p}_controller *controller, const {p}_state *now, {self.allowed}float command[{self.outputs}]"
+        return public(f"int {p}_step({given})", steps)
+
+    def _remembered(self) -> list[str]:
+        """The action that is kept: indices of options as they are, numbers within their range."""
+        k = self.choices
+        if not k:
+            return [_loop(self.outputs, "controller->last_action[i] = clamp(action[i], 1.0f);")]
+        out = [_loop(k, "controller->last_action[i] = action[i];")]
+        if self.outputs > k:
+            rest = f"controller->last_action[{k} + i] = clamp(action[{k} + i], 1.0f);"
+            out.append(_loop(self.outputs - k, rest))
+        return out
 
 
 class _Writer(CWriter):

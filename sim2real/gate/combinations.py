@@ -23,7 +23,7 @@ SPREAD = 0.35
 
 @dataclass(frozen=True)
 class Combinations:
-    """What was found.
+    """Result of the search.
 
     Args:
         drawn: how many combinations were drawn, uniformly from the ranges.

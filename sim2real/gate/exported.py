@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.policies.training.evaluate import allowed_options
 from rookery.sim.env import Act, Env
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
+from rookery.sim2real.export.differences import row_differences
 from rookery.sim2real.export.native import NativePolicy, compile_library, read_header
 
 if TYPE_CHECKING:
@@ -53,39 +56,69 @@ class Compared:
     Args:
         acting: whose actions are taken.
         other: from the same observations.
+        env: where both act; of groups that choose they have `logits`, of the latest actions.
 
     Attributes:
-        difference: the largest so far; NaN counts as infinite.
+        difference: the largest so far, see `row_differences`; NaN counts as infinite.
     """
 
-    def __init__(self, acting: Act, other: Act) -> None:
+    def __init__(self, acting: Act, other: Act, env: Env) -> None:
         self._acting = acting
         self._other = other
+        self._env = env
         self.difference = 0.0
 
     def __call__(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         actions, others = self._acting(obs), self._other(obs)
-        for group, a in actions.items():
-            worst = float((a - others[group]).abs().max())
-            self.difference = max(self.difference, float("inf") if np.isnan(worst) else worst)
+        for group, action in actions.items():
+            sizes = [len(choice.options) for choice in self._env.groups[group].action.choices]
+            rows = [_rows(action), _rows(others[group])]
+            if sizes:
+                logits = [_rows(act.logits[group]) for act in (self._acting, self._other)]  # type: ignore[attr-defined]
+                rows = [np.concatenate(pair, 1) for pair in zip(rows, logits, strict=True)]
+            mask = allowed_options(self._env, group)
+            worst = row_differences(rows[0], rows[1], sizes, None if mask is None else _rows(mask)).max()
+            self.difference = max(self.difference, float("inf") if np.isnan(worst) else float(worst))
         return actions
 
 
-def act_native(native: Mapping[str, NativePolicy], env: Env) -> Act:
-    """The function from observations of an environment now to actions of compiled policies."""
-    counts = {group: env.groups[group].count for group in native}
-    memories = {group: np.zeros((env.num_envs * counts[group], p.memory), np.float32) for group, p in native.items()}
+def _rows(x: Tensor) -> NDArray[Any]:
+    """[N, A, D] as [N A, D]."""
+    return x.detach().cpu().flatten(0, 1).numpy()
 
-    def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
+
+class NativeAct:
+    """The function from observations of an environment now to actions of compiled policies.
+
+    Args:
+        native: by group.
+        env: where they act.
+
+    Attributes:
+        logits: by group that chooses, of the latest actions [N, A, C].
+    """
+
+    def __init__(self, native: Mapping[str, NativePolicy], env: Env) -> None:
+        self._native = native
+        self._env = env
+        self._counts = {group: env.groups[group].count for group in native}
+        self._memories = {
+            group: np.zeros((env.num_envs * self._counts[group], p.memory), np.float32) for group, p in native.items()
+        }
+        self.logits: dict[str, Tensor] = {}
+
+    def __call__(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         out = {}
-        for group, policy in native.items():
+        for group, policy in self._native.items():
             rows = obs[group]
-            memory = memories[group]
+            memory = self._memories[group]
             if policy.memory:
-                for i in env.episode_start.repeat_interleave(counts[group]).nonzero().flatten().tolist():
+                for i in self._env.episode_start.repeat_interleave(self._counts[group]).nonzero().flatten().tolist():
                     policy.reset(memory[i : i + 1])
-            actions = policy.policy(rows.reshape(-1, rows.shape[-1]).numpy(), memory)
-            out[group] = torch.from_numpy(actions).view(*rows.shape[:-1], -1)
+            mask = allowed_options(self._env, group)
+            answers = policy.answers(_rows(rows), memory=memory, allowed=None if mask is None else _rows(mask))
+            found = torch.from_numpy(answers).view(*rows.shape[:-1], -1)
+            out[group] = found[..., : policy.actions]
+            if policy.options:
+                self.logits[group] = found[..., policy.actions :]
         return out
-
-    return act

@@ -17,7 +17,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.gate.combinations import Combinations, Wider, search_combinations, wider_combinations
-from rookery.sim2real.gate.exported import TOLERANCE, Compared, act_native, compile_policies, without_c
+from rookery.sim2real.gate.exported import TOLERANCE, Compared, NativeAct, compile_policies, without_c
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
 from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.profile import Profile, load_profile
@@ -28,7 +28,9 @@ from rookery.sim2real.gate.trials import ACTION_CHANGE, Outcome, Trials
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
-MEANING = "mean size of an action component's change between control steps, in units of [-1, 1]"
+MEANING = (
+    "mean size of an action component's change between control steps, in units of [-1, 1]; another option counts 1"
+)
 
 
 class Open(Protocol):
@@ -41,8 +43,8 @@ class Open(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How much is tried.
+class GateSettings:
+    """Settings of the gate: how much is tried.
 
     Args:
         episodes: at each point.
@@ -83,7 +85,7 @@ class Gate:
     """
 
     def __init__(
-        self, open_env: Open, profile: str, settings: Settings, policies: Mapping[str, Policy] | None = None,
+        self, open_env: Open, profile: str, settings: GateSettings, policies: Mapping[str, Policy] | None = None,
         contract: Contract | None = None, note: Callable[[str], None] = lambda line: None,
     ) -> None:  # fmt: skip
         self._open = open_env
@@ -190,7 +192,7 @@ class Gate:
         )  # fmt: skip
 
     def _figures(self, nominal: Outcome) -> list[Figure]:
-        """What the policy does beside succeeding, where the profile asks and the task knows."""
+        """Figures of the policy beside success, where the profile asks and the task knows."""
         bounds = {name: bound for name, bound in self.profile.figures.items() if name in nominal.means}
         return [
             Figure(
@@ -247,7 +249,7 @@ class Gate:
                 return Case(name, "skipped", note=str(e))
             trials = self._trials(1)
             try:
-                compared = Compared(act_native(native, trials.env), trials.act)
+                compared = Compared(NativeAct(native, trials.env), trials.act, trials.env)
                 trials.act = compared
                 outcome = trials.run([{}])[0]
             finally:
@@ -261,5 +263,5 @@ def _finite(value: float) -> float | None:
 
 
 def _coarser(steps: int) -> float:
-    """How many times as long the physics step is that divides a control step of `steps` and is nearest to a doubled one."""
+    """Factor of the physics step that divides a control step of `steps` and is nearest to a doubled one."""
     return min((steps / fewer for fewer in range(1, steps)), key=lambda factor: abs(math.log(factor / 2.0)))

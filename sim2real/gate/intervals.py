@@ -1,4 +1,4 @@
-"""How sure a success rate is that was counted over some episodes."""
+"""Confidence intervals of a success rate that was counted over some episodes."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _cases(report: Report) -> str:
 
 
 def asked(figure: Figure) -> str:
-    """What a profile asks of a figure, for people."""
+    """Demand of a profile on a figure, for people."""
     sides = [("at least", figure.least), ("at most", figure.most)]
     return " and ".join(f"{side} {value:g}" for side, value in sides if value is not None)
 

@@ -1,4 +1,4 @@
-"""What hardware asks of a policy: a range for each factor, with where it comes from."""
+"""Demands of hardware on a policy: a range for each factor, with where it comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the gate found, its verdict and its score, as JSON values."""
+"""Findings of the gate, its verdict and its score, as JSON values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Margin:
-    """How far one factor goes in one direction.
+    """Reach of one factor in one direction.
 
     Args:
         factor: its name.
@@ -92,7 +92,7 @@ class Figure:
 
     @property
     def passes(self) -> bool:
-        """Whether the value lies within; no value that is not a number does."""
+        """True where the value lies within; no value that is not a number does."""
         return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
 
 
@@ -146,7 +146,7 @@ class Report:
 
     @property
     def failures(self) -> list[str]:
-        """What does not pass, one short line each."""
+        """Parts that do not pass, one short line each."""
         out = [c.name for c in self.cases if c.verdict == "fail"]
         out += [
             f"{m.factor} {m.direction}{'' if m.verdict == 'fail' else ' (no effect)'}"
@@ -171,7 +171,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether every case was run, and everything that the profile requires is met."""
+        """True where every case was run, and everything that the profile requires is met."""
         return self.verdict == "pass"
 
     @property

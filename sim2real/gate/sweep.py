@@ -1,4 +1,4 @@
-"""How far each factor can depart from its nominal value, in both directions, until a policy fails.
+"""Search for how far each factor can depart from its nominal value, in both directions, until a policy fails.
 
 All sides of all factors are searched together, so that each round is one batch of worlds. The first round tries the end of the
 range that a profile requires, the middle of the way there, and the limit of the search; every further round divides the stretch
@@ -57,7 +57,7 @@ class Side:
     step: float = 0.0
 
     def place(self, value: float) -> float:
-        """How far a value lies from nominal (0) to the limit (1); of positive factors in the logarithm."""
+        """Distance of a value from nominal (0) to the limit (1); of positive factors in the logarithm."""
         if self._ratio:
             return math.log(value / self.nominal) / math.log(self.limit / self.nominal)
         return (value - self.nominal) / (self.limit - self.nominal)
@@ -96,7 +96,7 @@ class Side:
         return self._runnable([self.at(near + (far - near) * (i + 1) / (BETWEEN + 1)) for i in range(BETWEEN)])
 
     def _runnable(self, values: Sequence[float]) -> list[float]:
-        """What is run for values: themselves, or the multiples of `step` on both sides of each that are not tried yet."""
+        """Points that are run for values: themselves, or the untried multiples of `step` on both sides of each."""
         if not self.step:
             return list(values)
         near = {whole(value / self.step) for value in values for whole in (whole_below, whole_above)}

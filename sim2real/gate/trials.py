@@ -18,18 +18,20 @@ from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import DrawLog
+from rookery.sim.specs import Group
 from rookery.sim2real.gate.factors import complete
 from rookery.sim2real.gate.intervals import wilson
 
 Point = Mapping[str, float]
 """Values of factors by name; the others are nominal."""
 ACTION_CHANGE = "action_change"
-"""Mean size of an action component's change between control steps, in units of [-1, 1], of every task."""
+"""Mean size of an action component's change between control steps, in units of [-1, 1], of every task; another option of
+a choice counts 1."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What happened at one point.
+    """Outcome of one point.
 
     Args:
         success: [E] bool of the episodes.
@@ -53,7 +55,7 @@ class Outcome:
         return wilson(float(self.success.sum()), len(self.success))
 
     def same(self, other: Outcome) -> bool:
-        """Whether every episode went exactly as in another outcome."""
+        """True where every episode went exactly as in another outcome."""
         return bool(np.array_equal(self.figures, other.figures, equal_nan=True))
 
 
@@ -106,7 +108,7 @@ class Trials:
         success = np.zeros(wanted, np.bool_)
         obs, _ = env.reset(seed)
         seen = torch.zeros(env.num_envs, dtype=torch.float64)
-        changes = _Changes(env.num_envs)
+        changes = _Changes(env.num_envs, env.groups)
         names: list[str] = []
         steps = 0
         while waiting.any():
@@ -154,9 +156,14 @@ class _Changes:
 
     Args:
         num_envs: N.
+        groups: by name, in the order of the actions.
     """
 
-    def __init__(self, num_envs: int) -> None:
+    def __init__(self, num_envs: int, groups: Mapping[str, Group]) -> None:
+        # which of a world's components are indices of options
+        self._index = torch.tensor(
+            [k < len(g.action.choices) for g in groups.values() for _ in range(g.count) for k in range(g.action.size)]
+        )
         self._sum = torch.zeros(num_envs)
         self._count = torch.zeros(num_envs)
         self._fresh = torch.ones(num_envs, dtype=torch.bool)
@@ -164,8 +171,10 @@ class _Changes:
 
     def add(self, actions: Mapping[str, Tensor]) -> None:
         """The actions of a control step, by group [N, A, D]."""
-        now = torch.cat([a.flatten(1) for a in actions.values()], 1).clamp(-1.0, 1.0)
-        change = (now - self._last).abs().mean(1)
+        now = torch.cat([a.flatten(1) for a in actions.values()], 1)
+        now = now.where(self._index, now.clamp(-1.0, 1.0))
+        change = (now - self._last).abs()
+        change = change.where(~self._index, (change > 0.0).float()).mean(1)
         self._sum += torch.where(self._fresh, 0.0, change)
         self._count += ~self._fresh
         self._last = now

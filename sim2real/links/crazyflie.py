@@ -25,7 +25,7 @@ from rookery.sim2real.links import crtp
 from rookery.sim2real.links.addresses import Address
 from rookery.sim2real.links.crtp import Packet
 from rookery.sim2real.links.link import Identity, Link
-from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.reading import Reading
 
 KINDS = ("ctbr", "velocity", "position")
@@ -48,7 +48,7 @@ class CrazyflieLink(Link):
         clock: of the runtime.
     """
 
-    def __init__(self, address: Address, group: ContractGroup, clock: Clock) -> None:
+    def __init__(self, address: Address, group: ContractGroup, clock: TimeSource) -> None:
         address.allow()
         self.url = address.url
         self._address = address
@@ -165,7 +165,7 @@ class CrazyflieLink(Link):
             self._wire.send(Packet(port, channel, data).pack())
 
     def _ask(self, port: int, channel: int, data: bytes, begins: bytes, otherwise: str) -> bytes:
-        """What follows `begins` in the reply; sent again where none comes."""
+        """The reply after `begins`; asked again where none comes."""
         key = (port, channel, begins)
         for _ in range(TRIES):
             with self._arrived:

@@ -1,4 +1,4 @@
-"""The interface of all links, and what a vehicle says about itself."""
+"""The interface of all links, and a vehicle's report about itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rookery.sim2real.runtime.reading import Reading
 
 @dataclass(frozen=True)
 class Identity:
-    """What a vehicle reports before it is armed.
+    """A vehicle's report about itself, before it is armed.
 
     Args:
         family: "multirotor" or "joints".
@@ -72,7 +72,7 @@ class Link(abc.ABC):
     @property
     @abc.abstractmethod
     def engaged(self) -> bool:
-        """Whether it follows this link's set-points."""
+        """True while it follows this link's set-points."""
 
     @abc.abstractmethod
     def write(self, kind: str, command: ArrayLike) -> None:

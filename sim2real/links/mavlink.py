@@ -34,7 +34,7 @@ from rookery.sim2real.links.frames import (
     yaw_to_ned,
 )
 from rookery.sim2real.links.link import Identity, Link
-from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.reading import Reading
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class MavlinkLink(Link):
         clock: of the runtime.
     """
 
-    def __init__(self, address: Address, group: ContractGroup, clock: Clock) -> None:
+    def __init__(self, address: Address, group: ContractGroup, clock: TimeSource) -> None:
         address.allow("hover", "system")
         self.url = address.url
         self._mav = dialect()

@@ -9,7 +9,7 @@ from rookery.sim.errors import unknown
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.link import Link
-from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.clock import TimeSource
 
 LINKS = {"mavlink": ("mavlink", "MavlinkLink"), "crazyflie": ("crazyflie", "CrazyflieLink")}
 """Protocols, with the module of rookery.sim2real.links and the class."""
@@ -17,7 +17,7 @@ SERVERS = {"mavlink": ("mavlink", "MavlinkDrone"), "crtp": ("crtp", "CrtpDrone")
 """Protocols that vehicles are served over, with the module of rookery.sim2real.vehicles and the class."""
 
 
-def open_link(url: str, group: ContractGroup, clock: Clock) -> Link:
+def open_link(url: str, group: ContractGroup, clock: TimeSource) -> Link:
     """The link of an address, not yet open.
 
     Raises:

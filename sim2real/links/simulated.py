@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rookery.sim2real.links.link import Identity, Link
-from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.vehicles.drone import QUANTITIES, SETPOINTS, DroneVehicle
 
@@ -27,7 +27,7 @@ class SimulatedLink(Link):
         cut: nothing arrives any more, and nothing is sent.
     """
 
-    def __init__(self, vehicle: DroneVehicle, clock: Clock, number: int = 0) -> None:
+    def __init__(self, vehicle: DroneVehicle, clock: TimeSource, number: int = 0) -> None:
         self.url = f"sim://{number}"
         self.vehicle = vehicle
         self.fault: Callable[[Reading], Reading | None] | None = None

@@ -10,7 +10,7 @@ SPIN_S = 3e-4
 """s before a deadline at which waiting stops to sleep: a sleep ends late by up to this much on a busy machine."""
 
 
-class Clock(abc.ABC):
+class TimeSource(abc.ABC):
     """Seconds since some moment, never going back."""
 
     @abc.abstractmethod
@@ -22,7 +22,7 @@ class Clock(abc.ABC):
         """Return at `moment`, or at once where it has passed."""
 
 
-class MonotonicClock(Clock):
+class MonotonicClock(TimeSource):
     """The machine's monotonic clock."""
 
     def now(self) -> float:
@@ -37,7 +37,7 @@ class MonotonicClock(Clock):
             pass
 
 
-class ManualClock(Clock):
+class ManualClock(TimeSource):
     """A clock that stands until it is told to move; waiting moves it.
 
     Args:

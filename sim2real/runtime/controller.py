@@ -123,7 +123,7 @@ class Controller:
             self._calls[name] = call
 
     def _place(self, state: StateC, size: int) -> None:
-        """Where each quantity stands in the state's struct, whose members are arrays of floats one after the other."""
+        """Find the place of each quantity in the state's struct, whose members are arrays of floats one after the other."""
         self.wanted: list[Quantity] = list(state.members.values())
         self._at: list[tuple[Quantity, slice]] = []
         at = 0

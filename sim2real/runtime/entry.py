@@ -1,4 +1,4 @@
-"""Entry and exit: how a vehicle comes to where a policy can begin, and safely down again.
+"""EntryMotion and exit: how a vehicle comes to where a policy can begin, and safely down again.
 
 A multirotor takes off to a height over where it stands and comes down by position set-points of its own controller. A jointed
 robot moves to its home pose with rising stiffness, and back to the pose in which it was found.
@@ -25,7 +25,7 @@ SETTLED_S = 0.5  # s, that it must hold
 STAND_S = 2.0  # s, from the pose in which a robot is found to its home pose
 
 
-class Entry(abc.ABC):
+class EntryMotion(abc.ABC):
     """Takes a vehicle to a policy's beginning and down again."""
 
     @abc.abstractmethod
@@ -38,7 +38,7 @@ class Entry(abc.ABC):
 
     @abc.abstractmethod
     def entered(self, reading: Reading, now: float) -> bool:
-        """Whether the policy can begin."""
+        """True when the policy can begin."""
 
     @abc.abstractmethod
     def begin_exit(self, reading: Reading, now: float) -> None:
@@ -53,7 +53,7 @@ class Entry(abc.ABC):
         return {}
 
 
-class TakeOff(Entry):
+class TakeOff(EntryMotion):
     """A multirotor's.
 
     Args:
@@ -109,7 +109,7 @@ class TakeOff(Entry):
         return {"target": self._goal.astype(np.float32)} if self._target else {}
 
 
-class StandUp(Entry):
+class StandUp(EntryMotion):
     """A jointed robot's.
 
     Args:
@@ -149,7 +149,7 @@ class StandUp(Entry):
         return self._move(link, self._from, self._back, now, soft=False) >= 1.0
 
 
-def entry_of(controller: Controller, identity: Identity) -> Entry:
+def entry_of(controller: Controller, identity: Identity) -> EntryMotion:
     """The entry for a policy and a vehicle."""
     if identity.family == "multirotor":
         return TakeOff(target=any(q.name == "target" for q in controller.wanted))

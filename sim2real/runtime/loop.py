@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.pilot import Pilot, StepRecord
 
 LATE_SHARE = 0.5  # of the period, past its deadline, at which a step counts as missed
 
 
 @dataclass(frozen=True)
-class Timing:
-    """How punctual the loop was.
+class LoopTiming:
+    """Punctuality of a loop.
 
     Args:
         steps: control steps.
@@ -32,7 +32,7 @@ class Timing:
     cycle_us: tuple[float, float, float]
 
 
-class Loop:
+class ControlLoop:
     """Steps pilots in time.
 
     Args:
@@ -45,7 +45,10 @@ class Loop:
     """
 
     def __init__(
-        self, pilots: Sequence[Pilot], clock: Clock, seen: Callable[[int, StepRecord], None] = lambda i, record: None
+        self,
+        pilots: Sequence[Pilot],
+        clock: TimeSource,
+        seen: Callable[[int, StepRecord], None] = lambda i, record: None,
     ) -> None:
         self._pilots = list(pilots)
         self._clock = clock
@@ -78,11 +81,11 @@ class Loop:
             due += period * max(1, int((clock.now() - due) // period))
             clock.wait_until(due)
 
-    def timing(self) -> Timing:
-        """What was measured."""
+    def timing(self) -> LoopTiming:
+        """Statistics of all steps so far."""
         period = self._pilots[0].controller.control_dt
         late = np.array(self._late or [0.0])
-        return Timing(
+        return LoopTiming(
             len(self._late), int((late > LATE_SHARE * period).sum()), _spread(1e3 * late),
             _spread(1e3 * np.array(self._age or [0.0])), _spread(1e6 * np.array(self._cycle or [0.0])),
         )  # fmt: skip

@@ -22,9 +22,9 @@ import numpy as np
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.runtime.checks import check_vehicle
-from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.controller import Controller
-from rookery.sim2real.runtime.entry import Entry, entry_of
+from rookery.sim2real.runtime.entry import EntryMotion, entry_of
 from rookery.sim2real.runtime.reading import Array, Reading
 from rookery.sim2real.runtime.safety import Fault, SafetyFilter
 from rookery.sim2real.runtime.settings import SafetySettings
@@ -49,7 +49,7 @@ class Phase(enum.Enum):
 
 @dataclass
 class Commands:
-    """What an operator asks of the policy: values of quantities that no vehicle measures, such as a target.
+    """An operator's wishes: values of quantities that no vehicle measures, such as a target.
 
     Attributes:
         values: by name of the quantity; written by the operator's thread, an entry at once.
@@ -64,7 +64,7 @@ class Commands:
 
 @dataclass(frozen=True)
 class StepRecord:
-    """What happened in a control step, for the log and the panel.
+    """Record of a control step, for the log and the panel.
 
     Args:
         now: s, the runtime's clock.
@@ -98,7 +98,7 @@ class Pilot:
     """
 
     def __init__(
-        self, controller: Controller, link: Link, library: ctypes.CDLL, settings: SafetySettings, clock: Clock,
+        self, controller: Controller, link: Link, library: ctypes.CDLL, settings: SafetySettings, clock: TimeSource,
         commands: Commands | None = None, seconds: float = math.inf, say: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         self.controller = controller
@@ -114,7 +114,7 @@ class Pilot:
         self.late = 0  # control steps in a row that began late; the loop writes it
         self.identity: Identity | None = None
         self._say = say
-        self._entry: Entry | None = None
+        self._entry: EntryMotion | None = None
         self._since = 0.0
         self._steps = 0
 
@@ -143,7 +143,7 @@ class Pilot:
 
     @property
     def done(self) -> bool:
-        """Whether the vehicle is down and its motors stand."""
+        """True when the vehicle is down and its motors stand."""
         return self.phase is Phase.IDLE
 
     # -- once a control period ---------------------------------------------------------------------------------

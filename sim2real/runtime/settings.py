@@ -86,7 +86,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class SafetySettings:
-    """What the safety filter watches, and what follows.
+    """Limits of the safety filter, and the reaction to each fault.
 
     Args:
         limits: see Limits.

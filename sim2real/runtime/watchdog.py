@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.pilot import Phase, Pilot
 
 PERIOD_S = 0.01  # s, between looks
@@ -19,7 +19,7 @@ class Watchdog:
         clock: of the runtime.
     """
 
-    def __init__(self, pilots: Sequence[Pilot], clock: Clock) -> None:
+    def __init__(self, pilots: Sequence[Pilot], clock: TimeSource) -> None:
         self._pilots = list(pilots)
         self._clock = clock
         self._over = threading.Event()

@@ -21,7 +21,7 @@ from rookery.sim2real.links.addresses import bind_udp
 from rookery.sim2real.links.crtp import Packet
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.vehicles.drone import DroneVehicle
-from rookery.sim2real.vehicles.network import Network, NetworkConfig
+from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
 
 Peer = tuple[str, int]
 PROTOCOL = 10
@@ -100,8 +100,8 @@ class CrtpDrone:
         self._socket = bind_udp("0.0.0.0", here, "the vehicle")
         self.where = f"drone {number} at udp://127.0.0.1:{here}"
         config = NetworkConfig() if network is None else network
-        self._out: Network[tuple[bytes, Peer]] = Network(config, 2 * seed)
-        self._in: Network[tuple[bytes, Peer]] = Network(config, 2 * seed + 1)
+        self._out: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed)
+        self._in: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed + 1)
         self._peer: Peer | None = None
         self._log_names = list(LOGGED)
         self._parameter_names = list(PARAMETERS)

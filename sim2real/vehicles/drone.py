@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from rookery.robots.drones.drone import LEVELS
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim2real.runtime.reading import Reading
+from rookery.tasks.drones.base import DroneTask
 
 if TYPE_CHECKING:
     from rookery.sim.envs.vec_env import VecEnv
@@ -41,7 +42,7 @@ NOISE = {"position": 0.002, "velocity": 0.01, "rotation": 0.003, "angular veloci
 
 @dataclass
 class _Onboard:
-    """What one drone's software knows."""
+    """State of one drone's software."""
 
     armed: bool = False
     mode: str = "hold"  # hold, guided, offboard, land
@@ -70,8 +71,8 @@ class DroneVehicle:
     """
 
     def __init__(self, env: VecEnv, noise: float = 1.0, seed: int = 0, timeout_s: float = 0.5) -> None:
-        task = cast(Any, env.task)
-        if not hasattr(task, "drones") or task.cfg.action != "ctbr" or env.num_envs != 1:
+        task = env.task
+        if not isinstance(task, DroneTask) or task.cfg.action != "ctbr" or env.num_envs != 1:
             raise RookeryError("a drone vehicle needs one world of a drone task whose action is ctbr.")
         self.env = env
         self.drones = task.drones
@@ -87,7 +88,7 @@ class DroneVehicle:
         env.reset()
         self._put_down(task)
 
-    def _put_down(self, task: Any) -> None:
+    def _put_down(self, task: DroneTask) -> None:
         """On the ground, with rotors at rest."""
         state = torch.zeros(1, self.count, 13)
         state[..., 3] = 1.0
@@ -187,7 +188,7 @@ class DroneVehicle:
         return self._onboard[i].mode
 
     def armed(self, i: int) -> bool:
-        """Whether motors may turn."""
+        """True while motors may turn."""
         return self._onboard[i].armed
 
     # -- physics -----------------------------------------------------------------------------------------------
@@ -240,7 +241,7 @@ class DroneVehicle:
         }  # fmt: skip
 
     def sense(self, i: int) -> Reading:
-        """What its own estimator tells now; `received` is left to the link."""
+        """Estimate of its own state now; `received` is left to the link."""
         true = self.truth(i)
         values = {}
         for name in QUANTITIES:

@@ -26,7 +26,7 @@ from rookery.sim2real.links.mavlink import dialect
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.mission import HOME, LAND, Mission, to_global
-from rookery.sim2real.vehicles.network import Network, NetworkConfig
+from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
 
 Peer = tuple[str, int]
 STATION_PORT, VEHICLE_PORT = 14540, 14580
@@ -62,8 +62,8 @@ class MavlinkDrone:
         self._socket = bind_udp("0.0.0.0", here, "the vehicle")
         self.where = f"drone {number} from port {here} to {to[0]}:{to[1]}"
         config = NetworkConfig() if network is None else network
-        self._out: Network[tuple[bytes, Peer]] = Network(config, 2 * seed)
-        self._in: Network[tuple[bytes, Peer]] = Network(config, 2 * seed + 1)
+        self._out: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed)
+        self._in: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed + 1)
         self._codec = self._mav.MAVLink(None, srcSystem=number + 1, srcComponent=1)
         self._parser = self._mav.MAVLink(None)
         self._parser.robust_parsing = True

@@ -37,7 +37,7 @@ class NetworkConfig:
             )
 
 
-class Network(Generic[T]):
+class PacketChannel(Generic[T]):
     """One direction of a network.
 
     Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from rookery.sim2real.runtime.clock import Clock
+from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.vehicles.drone import DroneVehicle
 
 BEHIND_S = 0.5  # s behind real time at which the schedule starts anew: the machine is too slow, or slept
@@ -27,7 +27,7 @@ class Server(Protocol):
 def serve(
     vehicle: DroneVehicle,
     servers: Sequence[Server],
-    clock: Clock,
+    clock: TimeSource,
     over: Callable[[], bool],
     late: Callable[[float], None],
 ) -> None:

@@ -12,7 +12,7 @@ from rookery.sim.multirotor.effects import Effects, effects
 
 @dataclass(frozen=True)
 class AirConfig:
-    """What a task's config says of the air."""
+    """The air in a task's config."""
 
     effects: str = "realistic"  # of air, rotors and battery: none, volleybots, gym-pybullet-drones or realistic
     wind: tuple[float, float, float] = (

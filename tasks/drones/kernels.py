@@ -1,4 +1,4 @@
-"""What all drone tasks do for every drone, compiled: starts, crashes, vectors in body axes, and the figures of a pursuit.
+"""Work of all drone tasks for every drone, compiled: starts, crashes, vectors in body axes, and the figures of a pursuit.
 
 Loops over worlds are in exact IEEE arithmetic, so that a world's numbers do not depend on how many there are.
 """
@@ -114,7 +114,7 @@ def detect_crashes(state, ground, least, reach, astray, collided, crashed, cause
 
 @inlined
 def _rank(cause):
-    """Of a cause; those that a task adds override all others, the last most."""
+    """Rank of a cause; those that a task adds override all others, the last most."""
     return cause if cause > OUT_OF_BOUNDS else _RANK[cause]
 
 
@@ -143,7 +143,7 @@ def _rotation(state, w, a):
 
 @_loop
 def to_body(worlds, state, vectors, are_points, up, velocity, rates, turned):
-    """What the drones of some worlds feel of their motion, and given vectors, in body axes.
+    """Motion as the drones of some worlds feel it, and given vectors, in body axes.
 
     Args:
         worlds: [m] int64 which.
@@ -295,7 +295,7 @@ def _distance(s, first, p):
 
 @_loop
 def follow_paths(worlds, amplitude, frequency, phase, places, clock, control_dt, ahead, target, velocity, future):
-    """Where the references of `Track` are in some worlds, how they move, and where they will be.
+    """Places of the references of `Track` in some worlds, their velocities, and their places later.
 
     Args:
         worlds: [m] int64 which.

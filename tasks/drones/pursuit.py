@@ -1,4 +1,4 @@
-"""What hover and track share: each drone has a point to be at, and is judged by its distance from it."""
+"""The base of hover and track: each drone has a point to be at, and is judged by its distance from it."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class LeggedTask(Task):
         return scene
 
     def floor(self) -> mujoco.MjSpec:
-        """What everything stands on."""
+        """The ground."""
         spec = ground() if self.terrain is None else self.terrain.spec()
         spec.option.impratio = IMPRATIO
         spec.option.disableflags |= NO_WARM_START

@@ -150,7 +150,7 @@ class Demonstration:
         self._command.append(command)
 
     def _drive(self, command: Floats) -> Floats:
-        """Where the base goes from here [n + 1, 3] under n commands."""
+        """Path of the base from here [n + 1, 3] under n commands."""
         way = base_path(np.arange(len(command) + 1) * DT, np.concatenate((command, np.zeros((1, 3)))))
         ahead = way[:, 0]
         left = way[:, 1]

@@ -29,7 +29,7 @@ GROUND = 0.05  # m, of a goal above the ground
 
 @dataclass(frozen=True)
 class GoalRanges:
-    """Where goals are drawn.
+    """Ranges of goals.
 
     Attributes:
         radius: m, from the shoulder.

@@ -78,7 +78,7 @@ def to_trunk_frame(base, height, goal, goal_quat, pos, quat):  # pragma: no cove
 
 @_loop
 def pose_errors(goal, goal_quat, pos, quat, off, turn):  # pragma: no cover
-    """What lacks from poses to goals, all in one frame.
+    """Differences from poses to goals, all in one frame.
 
     Args:
         goal, goal_quat, pos, quat: [N, 3] m, [N, 4] wxyz.

@@ -29,7 +29,7 @@ SETTLE_S = 1.6  # s, played, after a drive in which the base still comes to wher
 
 
 class LibraryGoals(Buffers):
-    """What N robots are to follow: a trajectory each, in the frame of where the robot stood at its start.
+    """Trajectories that N robots are to follow: a trajectory each, in the frame of where the robot stood at its start.
 
     Args:
         trajectories: in the frame "start".

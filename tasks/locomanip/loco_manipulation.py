@@ -146,12 +146,12 @@ class LocoManipulation(LeggedReach):
 
     @property
     def predicts(self) -> bool:
-        """Whether agents have a predictor."""
+        """True where agents have a predictor."""
         return self.cfg.predictor or not self.cfg.future
 
     @property
     def frames(self) -> int:
-        """What the policy sees."""
+        """Observations of the policy."""
         given = self.cfg.history
         return PREDICTOR_FRAMES if self.predicts and given == 1 else given
 
@@ -268,7 +268,7 @@ class LocoManipulation(LeggedReach):
         return out
 
     def gauges(self, i: int) -> list[Gauge]:
-        """What the rule of the world's task asks for."""
+        """Gauges of what the rule of the world's task asks for."""
         signs = self._signs(super().metrics())
         entry = self.entries[int(self.goals.table.family[self.goals.trajectory[i]])]
         return [ask.gauge(signs, i) for ask in entry.asks]

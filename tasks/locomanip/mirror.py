@@ -1,4 +1,4 @@
-"""What a quadruped's observation, state and action become in a mirror on its plane of symmetry (the world's plane of x and z).
+"""Mirror images of a quadruped's observation, state and action on its plane of symmetry (the world's plane of x and z).
 
 Vectors change the sign of y, rotations those of x and z; the left legs are the right ones, whose phase of the trot is half a
 period later. Which joints turn the other way is the robot's (QuadrupedModel.mirror): the Go2's hips do.

@@ -102,7 +102,7 @@ def to_goal(ahead_s: float) -> Expression:
 
 
 def turn_to_goal(ahead_s: float) -> Expression:
-    """What turns the tool to the orientation of its goal `ahead_s` s later."""
+    """Rotation that turns the tool to the orientation of its goal `ahead_s` s later."""
     return rotation_vector(body(TOOL_ROTATION), body(_goal_rotation(ahead_s)))
 
 

@@ -37,7 +37,7 @@ MAX_BASE = (0.8, 0.4, 0.8)
 
 @dataclass(frozen=True)
 class Move:
-    """What a device wants for one control step.
+    """Wishes of a device for one control step.
 
     Attributes:
         delta_pos: [3] m, along the axes of the base (x ahead, y left, z up).

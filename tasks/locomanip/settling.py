@@ -1,4 +1,4 @@
-"""What an arm's joints are to be commanded besides, so that its tool settles on its goal."""
+"""Additional commands of an arm's joints, so that its tool settles on its goal."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class PartStage(Buffers):
             self.wiped[leaning] |= near
 
     def signs(self, tool: Tensor, position: Tensor, rotation: Tensor) -> Signs:
-        """What the rules ask for. `tool` as in `advance`; mean errors of the tool [N] m and [N] rad."""
+        """Signs for the rules. `tool` as in `advance`; mean errors of the tool [N] m and [N] rad."""
         table = self.goals.table
         k = self.goals.trajectory
         thing = self.thing

@@ -32,7 +32,7 @@ DRAWER, DOOR, LEVER, BUTTON, BOARD = range(5)
 
 
 class Signs(NamedTuple):
-    """What rules judge by, in N worlds. Meaningless where the episode's task has no such thing.
+    """Quantities by which rules judge, in N worlds. Meaningless where the episode's task has no such thing.
 
     Attributes:
         position, rotation: mean errors of the tool so far, m and rad.
@@ -79,7 +79,7 @@ class Ask:
         return self.value(signs) <= self.limit if self.at_most else self.value(signs) >= self.limit
 
     def gauge(self, signs: Signs, i: int) -> Gauge:
-        """Of world i, now."""
+        """Gauge of world i, now."""
         return Gauge(self.name, float(self.value(signs)[i]), self.limit, self.unit, self.at_most)
 
 

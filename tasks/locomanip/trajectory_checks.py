@@ -1,4 +1,4 @@
-"""What a trajectory must be before a robot may follow it: complete, continuous, in SI units, and within reach."""
+"""Properties that a trajectory must have before a robot may follow it: complete, continuous, in SI units, and within reach."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TrajectoryLimits:
-    """What `check` allows. The defaults fit a Go2 with an Airbot Play on its back.
+    """Limits that `check` allows. The defaults fit a Go2 with an Airbot Play on its back.
 
     The shoulder is 0.207 m above the trunk's centre: 0.0945 m to the arm's base (UniLab's go2_with_arm) and 0.1127 m to its
     second joint (airbot_force.urdf). The trunk's centre stands 0.30 m high (UniLab's go2_arm). From the shoulder, links of
@@ -83,7 +83,7 @@ def check(trajectory: Trajectory, limits: TrajectoryLimits = GO2_AIRBOT, where: 
 
 
 def shoulder_path(trajectory: Trajectory, limits: TrajectoryLimits) -> Floats:
-    """Where the shoulder is at each time [T, 3], m, in the trajectory's frame, if the base follows its commands."""
+    """Places of the shoulder at each time [T, 3], m, in the trajectory's frame, if the base follows its commands."""
     x, y, z = limits.shoulder
     if trajectory.frame == "base":
         return np.tile([x, y, z], (len(trajectory.t), 1))

@@ -84,7 +84,7 @@ def minimum_jerk(s: ArrayLike) -> Floats:
 
 
 def base_path(t: ArrayLike, command: ArrayLike) -> Floats:
-    """Where a base that follows its commands exactly goes.
+    """Path of a base that follows its commands exactly.
 
     Args:
         t: times [T], s.

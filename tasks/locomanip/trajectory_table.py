@@ -14,7 +14,7 @@ from rookery.tasks.locomanip.trajectories import Trajectory, resample
 
 
 class Reference(NamedTuple):
-    """What N worlds are to follow at F times each."""
+    """References that N worlds are to follow at F times each."""
 
     pos: Tensor
     """[N, F, 3], m, tool centre point in the trajectory's frame."""

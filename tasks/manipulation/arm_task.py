@@ -69,7 +69,7 @@ DEFAULT_RANDOMIZATION = {
 
 @dataclass(frozen=True)
 class ArmMount:
-    """Where an arm stands: prefix of its names in the scene (None: its name), m, and orientation wxyz, a rotation about z."""
+    """Mount of an arm: prefix of its names in the scene (None: its name), m, and orientation wxyz, a rotation about z."""
 
     prefix: str | None = None
     pos: tuple[float, float, float] = (0.0, 0.0, 0.0)
@@ -78,7 +78,7 @@ class ArmMount:
 
 @dataclass(frozen=True)
 class ToolTarget:
-    """Where the expert wants the tool of one arm.
+    """Target of the expert for the tool of one arm.
 
     Args:
         place: [N, 3] m, world.
@@ -172,7 +172,7 @@ class ArmTask(Task):
 
     @abc.abstractmethod
     def observation_terms(self, group: str) -> tuple[Term, ...]:
-        """What an agent observes beside its own arm."""
+        """Terms that an agent observes beside its own arm."""
 
     @abc.abstractmethod
     def quantities(self, group: str) -> dict[str, Tensor]:
@@ -185,7 +185,7 @@ class ArmTask(Task):
 
     @abc.abstractmethod
     def expert_targets(self) -> dict[str, ToolTarget]:
-        """What the scripted expert wants of each arm now, from the true state."""
+        """Targets of the scripted expert of each arm now, from the true state."""
 
     # Setup
 
@@ -221,7 +221,7 @@ class ArmTask(Task):
             add_manipulator(scene, self.model, self.action, mount.prefix, pos=pos, quat=mount.quat)
 
     def base_of(self, mount: ArmMount) -> tuple[float, float, float]:
-        """Where the base of an arm stands, m: arms of short reach are nearer to what they are for."""
+        """Place of an arm's base, m: arms of short reach are nearer to what they are for."""
         yaw = 2.0 * math.atan2(mount.quat[3], mount.quat[0])
         x, y, z = mount.pos
         return x + self.model.nearer * math.cos(yaw), y + self.model.nearer * math.sin(yaw), z
@@ -369,7 +369,7 @@ class ArmTask(Task):
         return self.done_steps * self.cfg.control_dt >= self.hold_s
 
     def gauges(self, i: int) -> list[Gauge]:
-        """How long the task has been done without a break."""
+        """Gauge of how long the task has been done without a break."""
         return [Gauge("done for", float(self.done_steps[i]) * self.cfg.control_dt, self.hold_s, "s", at_most=False)]
 
     def metrics(self) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What basketball and shelf-place share: a thing is gripped, lifted, brought over its place, lowered and let go."""
+"""The base of basketball and shelf-place: a thing is gripped, lifted, brought over its place, lowered and let go."""
 
 from __future__ import annotations
 

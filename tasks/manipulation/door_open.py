@@ -143,7 +143,7 @@ class DoorOpen(FurnitureTask):
         return place
 
     def _pull(self, angle: Tensor) -> tuple[Tensor, Tensor]:
-        """Where the tool is to be [N, 3], and whether the lever is between the fingers [N]."""
+        """Place for the tool [N, 3], and True where the lever is between the fingers [N]."""
         along, behind = self._local(angle)
         z = self.robot.tool[:, 2] - self.origin[:, 2]
         beside = (along - PULL).abs()
@@ -156,7 +156,7 @@ class DoorOpen(FurnitureTask):
         return self._at(angle + 0.25 * around, PULL * full, -(LEVER + BEFORE) * full, height), around
 
     def _push(self, angle: Tensor) -> tuple[Tensor, Tensor]:
-        """Where the tool is to be [N, 3], and whether it is behind the leaf [N]."""
+        """Place for the tool [N, 3], and True where it is behind the leaf [N]."""
         along, behind = self._local(angle)
         z = self.robot.tool[:, 2] - self.origin[:, 2]
         share = ((angle - AJAR) / (1.4 - AJAR)).clamp(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""What the tasks with one piece of furniture share: it stands elsewhere in each episode and has one joint."""
+"""The base of the tasks with one piece of furniture: it stands elsewhere in each episode and has one joint."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _tensor(values: object) -> Tensor:
 
 
 def _reachable(pose: GraspPose, points: Floats, table: float) -> bool:
-    """Whether the open hand comes straight along its approach without hitting object or table."""
+    """True where the open hand comes straight along its approach without hitting object or table."""
     axes = pose.axes[None]
     approach = axes[0, :, 2]
     if approach[2] > BELOW:
@@ -119,7 +119,7 @@ def _far(pose: GraspPose, points: Floats) -> bool:
 
 
 def _merit(pose: GraspPose, item: ObjectModel, points: Floats) -> float:
-    """What the samplers leave out, and what grasps of heavy things failed by when they were tried.
+    """Faults that the samplers leave out, and what grasps of heavy things failed by when they were tried.
 
     How many of the fingers meet the object; how far beside or above the thumb's line its weight is, since against the thumb all
     fingers turn it, and what hangs below hangs well and what stands above tips over; how far it is before the palm, where the

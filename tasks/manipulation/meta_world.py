@@ -328,7 +328,7 @@ class MetaWorldTask(ArmTask):
         return out
 
     def scored(self) -> tuple[dict[str, Tensor], Tensor]:
-        """What `evaluate` gives, of a kernel that wrote the last two of `inputs`."""
+        """Results of `evaluate`, of a kernel that wrote the last two of `inputs`."""
         return {"score": self._score}, self._done_now
 
     def terminated(self) -> Tensor:

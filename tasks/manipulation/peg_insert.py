@@ -39,7 +39,7 @@ AHEAD = 0.04  # m, from the mouth to the peg's end where it is brought in line
 
 @kernel
 def _observe(pose, frame, head):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """What is observed of the peg, in columns 4 to 10 of `frame` [N, 18], and where its `head` [N, 3] is.
+    """Write observations of the peg into columns 4 to 10 of `frame` [N, 18], and the place of its head into `head` [N, 3].
 
     pose: [N, 7] m and wxyz, of the peg.
     """

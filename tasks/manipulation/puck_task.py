@@ -1,4 +1,4 @@
-"""What reach, push and pick-place share: a puck on the table, and how it is gripped and carried."""
+"""The base of reach, push and pick-place: a puck on the table, and how it is gripped and carried."""
 
 from __future__ import annotations
 

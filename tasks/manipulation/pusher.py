@@ -1,4 +1,4 @@
-"""Where to push a T, and how far: a greedy choice among straight pushes, foreseen by a model of sliding.
+"""Pushes of a T: a greedy choice among straight pushes, foreseen by a model of sliding.
 
 The model is that of Lynch, Maekawa and Tanie ("Manipulation and active sensing by pushing", IROS 1992): friction on the table
 allows forces and moments within an ellipsoid, and the point that is pushed stays where it is on the object.
@@ -50,7 +50,7 @@ def _candidates() -> Tensor:
 
 
 def _free(point: Tensor, radius: float = TIPS) -> bool:
-    """Whether finger tips at a point [2] in the T's frame are clear of it."""
+    """True where finger tips at a point [2] in the T's frame are clear of it."""
     for x, y, a, b in T_RECTANGLES:
         d = torch.stack(((point[0] - x).abs() - a, (point[1] - y).abs() - b)).clamp_min(0.0)
         if float(d.norm()) < radius:

@@ -115,7 +115,7 @@ def cage(
     tool: Tensor, opening: Tensor, thing: Tensor, tool_0: Tensor, thing_0: Tensor, effort: Tensor, *,
     radius: float, pad: float, beside: float, opening_0: float | None = None,
 ) -> Tensor:  # fmt: skip
-    """How well the fingers, which close along y, are around a thing; the "high density" form.
+    """Measure of how well the fingers, which close along y, are around a thing; the "high density" form.
 
     Args:
         tool, thing: [N, 3] m, world; tool_0, thing_0: at the beginning of the episode.

@@ -54,7 +54,7 @@ class _Sweep(PuckTask):
         return {"score": torch.where(error < RADIUS, 10.0, 2.0 * caged + 6.0 * both(caged, near))}, error <= RADIUS
 
     def _cage(self) -> Tensor:
-        """How well the fingers are around the cube [N]: Meta-World's form for its two sweeps, in which pads count as
+        """Measure of how well the fingers are around the cube [N]: Meta-World's form for its two sweeps, in which pads count as
         gripping by where they are, whatever the effort is. A margin of nearly 0, which it can have, is HAIR here."""
         tool = self.robot.tool
         thing = self.first[:, :3]

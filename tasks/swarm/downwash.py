@@ -183,7 +183,7 @@ class Downwash(Flock):
         self._move()
 
     def _move(self) -> None:
-        """Where the upper drones should be, and the stations below where they are."""
+        """Move the places where the upper drones should be, and the stations below where they are."""
         a, b = self.pairs, self.drones.bodies
         t = (self.clock * self.cfg.control_dt)[:, None]
         w = self.swing[..., 1]

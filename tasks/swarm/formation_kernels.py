@@ -1,4 +1,4 @@
-"""How well drones stand in a formation, compiled."""
+"""Measures of how well drones stand in a formation, compiled."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from the arrays that they are given; annotations would say less.

@@ -1,4 +1,4 @@
-"""What the members of a flock see of each other and do about it, world by world, compiled: every pair is looked at once or
+"""Observations and acts of the members of a flock, world by world, compiled: every pair is looked at once or
 twice, where tensors of all pairs would be made and thrown away at every step."""
 
 # mypy: disable-error-code="no-untyped-def"

@@ -188,7 +188,7 @@ class Swarm(DroneTask):
         self._bind()
 
     def _bind(self) -> None:
-        """What the kernels take in every step, as arrays, and their results as tensors."""
+        """Arguments of the kernels in every step, as arrays, and their results as tensors."""
         c, n, a = self.cfg, self.world.num_envs, self.cfg.num_drones
         self._taking_part = self.number.numpy()
         goal, velocity, goal_before = self.goal.numpy(), self.goal_velocity.numpy(), self.goal_before.numpy()
@@ -346,7 +346,7 @@ class Swarm(DroneTask):
 
     @property
     def safety_limits(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """Where the policy has learned to fly; a runtime takes over outside."""
+        """Limits within which the policy has learned to fly; a runtime takes over outside."""
         c = self.cfg
         side = c.arena_m + c.bounds_m
         return {

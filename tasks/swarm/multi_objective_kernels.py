@@ -1,4 +1,4 @@
-"""What the members of a swarm around one target get and see, world by world, compiled: a step of 4,096 drones in well under
+"""Rewards and observations of a swarm around one target, world by world, compiled: a step of 4,096 drones in well under
 a millisecond where some hundred tensor operations would take several."""
 
 # mypy: disable-error-code="no-untyped-def"
@@ -166,7 +166,7 @@ def evaluate(
 
 @_loop
 def on_shell(figures, width, met):
-    """Whether the drones are on the shell, apart and all around, into met [N] bool; see `Swarm.met`."""
+    """True where the drones are on the shell, apart and all around, into met [N] bool; see `Swarm.met`."""
     for n in range(len(met)):
         met[n] = (
             figures[n, 2] < np.float32(width) and figures[n, 3] > np.float32(0.5) and figures[n, 4] < np.float32(0.4)
@@ -202,7 +202,7 @@ def _directions(state, goal, distance, direction):
 
 @_loop
 def observe(worlds, number, state, goal, goal_velocity, middle, sight, neighbours, in_body, seen):
-    """What the drones of some worlds observe.
+    """Observations of the drones of some worlds.
 
     Args:
         worlds: [m] int64 which.

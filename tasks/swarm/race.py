@@ -111,8 +111,8 @@ class Race(Flock):
         self._check_starts()
 
     def _start_places(self) -> tuple[Tensor, Tensor]:
-        """Of each way to start (one with "grid", G with "anywhere") and drone: [W, A] the first gate, [W, A, 3] m the place:
-        two in each row, row behind row."""
+        """Starts, for each way to start (one with "grid", G with "anywhere") and drone: [W, A] the first gate, [W, A, 3] m the
+        place: two in each row, row behind row."""
         c = self.cfg
         count = len(self.gates)
         drone = torch.arange(c.num_drones)

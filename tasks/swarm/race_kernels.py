@@ -14,7 +14,7 @@ _loop = njit(cache=True, nogil=True, error_model="numpy")
 
 @_loop
 def fly(before, state, course, opening, bar, depth, body, following, progress, when, hit):
-    """What a control step, in which all drones move straight and evenly, did at the gates.
+    """Events at the gates in a control step, in which all drones move straight and evenly.
 
     Args:
         before: [N, A, 3] m, world: places at the beginning of the step.
@@ -79,7 +79,7 @@ def frame_distance(x, y, z, half, bar, deep):
 
 @_loop
 def touches(p, q, half, bar, deep, body):
-    """Whether a sphere of radius `body` m that moves straight from p to q (gate axes) touches the frame.
+    """True where a sphere of radius `body` m that moves straight from p to q (gate axes) touches the frame.
 
     The distance changes by no more than the way flown, so from a place at distance d one can go on by d - body unseen; at
     least by a tenth of a millimeter, by which a touch may be missed.

@@ -179,7 +179,7 @@ def _powers(velocity, craft, out):
 
 @_fast
 def watch(worlds, state, users, rate, server, load, sight, near_users, neighbours, poor_rate, seen):
-    """What the stations of some worlds observe.
+    """Observations of the stations of some worlds.
 
     Args:
         worlds to load: as in `serve`.

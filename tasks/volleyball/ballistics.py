@@ -1,4 +1,4 @@
-"""How a ball flies and bounces off a racket: prediction and aiming, compiled, one ball at a time.
+"""Flight of a ball and its bounce off a racket: prediction and aiming, compiled, one ball at a time.
 
 Flight: gravity g and quadratic drag, ``dv/dt = -g e_z - k |v| v`` with ``k = rho c_d A / (2 m)`` (1/m), 0 for none. Without
 drag everything is in closed form; with it the flight is integrated by the midpoint rule in steps of `STEP` s.
@@ -191,7 +191,7 @@ def bounce(v, u, n, restitution, share):
 
 @_fast
 def landings(balls, z, g, k, out):
-    """Where balls [N, 6] (position, velocity) come down through height z (m): out [N, 3] gets x, y (m) and the time until
+    """Landings of balls [N, 6] (position, velocity) through height z (m): out [N, 3] gets x, y (m) and the time until
     then (s), -1 for a ball that does not."""
     p, v = out[0].copy(), out[0].copy()
     for n in range(balls.shape[0]):

@@ -383,7 +383,7 @@ class VolleyTask(Task):
         return {"to_landing": off * self.mirror[:, :2], "landing_in": time[..., None]}
 
     def landing(self) -> tuple[Tensor, Tensor]:
-        """Where [N, A, 2] (m, world) and in what time [N, A] (s) the ball comes down to each drone's racket, without drag."""
+        """Place [N, A, 2] (m, world) and time [N, A] (s) at which the ball comes down to each drone's racket, without drag."""
         assert self.ball is not None
         height = self.drones.bodies.pos[..., 2] + self.ball_kind.radius + 0.5 * self.drone.body_height
         return landing(self.ball.state, height)

@@ -49,7 +49,7 @@ TURN, NUMBER = "1 for the drone that is to hit next, 0 for the other", "1 for th
 
 
 class Pair(VolleyTask):
-    """What the tasks of two drones share: observations, and terms of the reward."""
+    """The base of the tasks of two drones: observations, and terms of the reward."""
 
     enough_m: ClassVar[float] = 4.3  # m, apex of a pass that gives the other time to get below it, for training
 

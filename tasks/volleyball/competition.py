@@ -1,4 +1,4 @@
-"""What drones of two sides see of each other, and what they earn: one compiled pass each over all worlds.
+"""Observations and rewards of drones of two sides: one compiled pass each over all worlds.
 
 Columns of an observation after the 23 of the drone's own state (state.py), all as seen by the drone's side (symmetry.py):
 

@@ -72,7 +72,7 @@ def rotate_back(tilt, v, out):
 
 @_fast
 def plan(ball, court, goal, s):
-    """Where the board has to be when this control step ends.
+    """Pose of the board when this control step ends.
 
     Args:
         ball: [13] at its beginning, see Bodies.state.

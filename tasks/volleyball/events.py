@@ -90,7 +90,7 @@ def gather_touches(n, when, control_dt, dt, clock, last_touch, touch_start, even
 
 @_fast
 def gather_ball(a, b, ground, net, total, rules, events, count):
-    """What happens to the ball on its way from a to b [3], apart from touches of drones.
+    """Events of the ball on its way from a to b [3], apart from touches of drones.
 
     Args:
         ground, net: part of the step at which it touched them, inf for never.

@@ -77,7 +77,7 @@ def chain(dynamics: np.ndarray, command: np.ndarray, tolerance: list[float], eff
 
 
 class Tolerance(NamedTuple):
-    """What a drone may miss at the end of a flight; inf for anything. The values are those of a cross-entropy search over
+    """Errors allowed to a drone at the end of a flight; inf for anything. The values are those of a cross-entropy search over
     serves and rallies of two Irises."""
 
     place: float = 0.03  # m, sideways
@@ -93,7 +93,7 @@ class Tolerance(NamedTuple):
 
 
 class FlightLimits(NamedTuple):
-    """What is asked of a drone at most."""
+    """Most that is asked of a drone."""
 
     turning: float = 47.0  # rad/s^2
     torque_share: float = 0.52  # of a rotor's thrust that turning may have in any case

@@ -1,4 +1,4 @@
-"""What all volleyball tasks do for every drone, compiled: starts, events, and whom a fault is held against."""
+"""Work of all volleyball tasks for every drone, compiled: starts, events, and whom a fault is held against."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from the arrays that they are given; annotations would say less.
@@ -67,7 +67,7 @@ def blame(fault, culprit, partner, kinds, wrong_hit, drone_fault, ball_fault):
 
 @_loop
 def note_events(sheet, landed, kinds, hit, crossed, down, crash):
-    """What happened in a control step, written: see `VolleyTask.event_names`.
+    """Events of a control step, written: see `VolleyTask.event_names`.
 
     Args:
         sheet: of the referee, see rules.Sheet.

@@ -1,4 +1,4 @@
-"""Where a ball will come down."""
+"""Prediction of where a ball will come down."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rookery.robots.drones.drone import GRAVITY
 
 
 def landing(ball: Tensor, height: Tensor) -> tuple[Tensor, Tensor]:
-    """Where and when balls without drag come down to a height; here and now if they are below it.
+    """Place and time at which balls without drag come down to a height; here and now if they are below it.
 
     Args:
         ball: [N, 1, 13], see Bodies.state.

@@ -57,7 +57,7 @@ CHANGE = 1.0  # pain per meter of another height than the one flown to: plans th
 
 
 class Goals(Buffers):
-    """What each drone is to do, all [N, A] and to be written by the plays.
+    """Goals of each drone, all [N, A] and to be written by the plays.
 
     Attributes:
         strike: bool, whether to play the ball.

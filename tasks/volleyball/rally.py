@@ -1,4 +1,4 @@
-"""What can happen in a rally, and the log of who did what, when and where."""
+"""Events of a rally, and the log of who did what, when and where."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations

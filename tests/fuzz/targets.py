@@ -22,6 +22,7 @@ from rookery.experiments.settings import RunSettings, read_settings, save_settin
 from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.datasets.lerobot import INFO, OWN, export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
+from rookery.policies.datasets.robomimic_import import import_robomimic
 from rookery.policies.datasets.schema import Episode, Facts
 from rookery.policies.datasets.writer import Writer
 from rookery.policies.policy import Policy
@@ -32,6 +33,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.randomization.ranges import load as load_ranges
 from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim2real.build import describe_json
 from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.check import check_header, open_onnx, read_golden, read_weights
@@ -305,6 +307,35 @@ def read_lerobot(folder: Path) -> None:
     import_lerobot(folder / "lerobot", folder / "back")
 
 
+def write_hdf5(folder: Path) -> None:
+    import h5py  # the extra `datasets`
+
+    with h5py.File(folder / "demos.hdf5", "w") as file:
+        data = file.create_group("data")
+        data.attrs["env_args"] = json.dumps({"env_name": "Lift", "env_kwargs": {"control_freq": 20}})
+        for i in range(2):
+            t = np.arange(5.0)
+            for name, values in (("actions", np.sin([t, t])), ("obs/object", np.cos([t, t, t])), ("dones", t == 4)):
+                packed = {"compression": "gzip"} if name == "actions" else {}
+                data.create_dataset(f"demo_{i}/{name}", data=np.asarray(values, float).T, **packed)
+
+
+def mutate_hdf5(data: bytes, rng: random.Random) -> bytes:
+    """Bytes, of the objects' headers at the beginning above all, or lengths and addresses of eight bytes."""
+    if rng.random() < 0.5:
+        return mutate_bytes(data, rng)
+    at = 8 * rng.randrange(len(data) // 8)
+    value = rng.choice(
+        (0, 1, 8, 96, len(data), 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 64) - 1, rng.randrange(len(data)))
+    )
+    return data[:at] + value.to_bytes(8, "little") + data[at + 8 :]
+
+
+def read_demos_hdf5(folder: Path) -> None:
+    shutil.rmtree(folder / "back", ignore_errors=True)
+    import_robomimic(folder / "demos.hdf5", folder / "back", describe_json)
+
+
 def write_log(folder: Path) -> None:
     (folder / "progress.csv").write_text("steps,a,b\n10,1,2\n20,3,\n30,5,6\n")
 
@@ -385,6 +416,7 @@ TARGETS = [
         for name in ("box.obj", "box.stl", "box.ply", "text.ply", "text.stl")
     ),
     Target("mesh glb json", write_mesh, "box.glb", mutate_glb, lambda f: load_object(f / "box.glb"), MESH),
+    Target("robomimic", write_hdf5, "demos.hdf5", mutate_hdf5, read_demos_hdf5, cost=12),
     *(
         Target(f"lerobot {name}", write_lerobot, f"lerobot/{file}", mutate, read_lerobot, cost=12)
         for name, file, mutate in (

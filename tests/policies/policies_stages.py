@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rookery.policies.policy import Policy
 from rookery.policies.stages.attention import Attention
 from rookery.policies.stages.chain import Beside, Link
+from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.estimator import Estimator
 from rookery.policies.stages.experts import Experts
 from rookery.policies.stages.gru import GRU
@@ -22,7 +23,7 @@ from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.pictures import Convolutions, pictures_of
 from rookery.policies.stages.select import Select
 from rookery.policies.stages.squash import Squash
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
 Array = NDArray[np.float64]
 Weights = Mapping[str, Array]
@@ -50,17 +51,19 @@ class Case:
     Args:
         links: the stages.
         formula: what it computes.
-        terms, targets: of the group.
+        terms, targets, action: of the group; None for as many numbers as it gives.
     """
 
     links: tuple[Link, ...]
     formula: Formula
     terms: tuple[Term, ...] = ()
     targets: tuple[Term, ...] = ()
+    action: ActionSpec | None = None
 
     @property
     def group(self) -> Group:
-        return group_of(self.links[0].inputs, self.links[-1].outputs, self.terms, self.targets)
+        group = group_of(self.links[0].inputs, self.links[-1].outputs, self.terms, self.targets)
+        return group if self.action is None else replace(group, action=self.action)
 
     def policy(self, seed: int = 0) -> Policy:
         """With weights that all count."""
@@ -182,6 +185,11 @@ CASES: dict[str, Case] = {
     "one layer": Case((Perceptron(7, (), 3),), stateless(lambda w, x: layers(w, x, "perceptron", 1, "tanh"))),
     "clip": Case((Squash(7, "clip"),), stateless(lambda w, x: np.clip(x, -1.0, 1.0))),
     "tanh": Case((Squash(7, "tanh"),), stateless(lambda w, x: np.tanh(x))),
+    "choose": Case(
+        (Choose((3, 4)),),
+        stateless(lambda w, x: np.array([np.argmax(x[:3]), np.argmax(x[3:])], float)),
+        action=ActionSpec("pick", choices=(Discrete("a", tuple("123")), Discrete("b", tuple("1234")))),
+    ),
     "gru": Case((GRU(7, 5),), gru),
     "estimator": Case((ESTIMATOR,), stateless(lambda w, x: layers(w, x, "estimator", 3, "elu")), targets=TARGETS),
     "pictures": Case((PICTURES,), stateless(lambda w, x: convolved(w, x, PICTURES)), PICTURE_TERMS),

@@ -9,10 +9,11 @@ import torch
 
 from rookery.policies.fuse import fuse_policies
 from rookery.policies.policy import Policy
+from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
 
 def action(names: tuple[str, ...], reach: tuple[float, ...]) -> ActionSpec:
@@ -64,5 +65,10 @@ def test_what_does_not_go_together_is_refused() -> None:
     seen = replace(LEGS, history=3)
     with pytest.raises(RookeryError, match=r"3 frames: .* --task-config history=1"):
         fuse_policies((policy(seen, 0), seen), (policy(WHOLE_OLD, 1), WHOLE_OLD), WHOLE)
+    gear = Discrete("gear", ("low", "high"))
+    shifts = replace(LEGS, action=ActionSpec("gears", choices=(gear,)))
+    chooses = Policy(standard(LEGS.observation_size, 2, (8, 8), choose=Choose.of(shifts.action)))
+    with pytest.raises(RookeryError, match="this one chooses its 'gear' among low, high"):
+        fuse_policies((walk, LEGS), (chooses, shifts), WHOLE)
     with pytest.raises(RookeryError, match=r"neither policy has the actions \['a1'\]"):
         fuse_policies((walk, LEGS), (walk, LEGS), WHOLE)

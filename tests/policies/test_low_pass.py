@@ -7,9 +7,10 @@ import torch
 
 from rookery.policies.low_pass import low_pass
 from rookery.policies.policy import Policy, layers_of
+from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
 NAMES = ("hip", "knee", "wrist")
 GROUP = Group(
@@ -73,6 +74,10 @@ def test_what_cannot_be_smoothed():
         low_pass(policy("tanh"), GROUP, 0)
     with pytest.raises(RookeryError, match="did you mean 'wrist'"):
         low_pass(policy("tanh"), GROUP, 0.5, ["wirst"])
+    shifts = dataclasses.replace(GROUP, action=ActionSpec("gears", choices=(Discrete("gear", ("low", "high")),)))
+    chooses = Policy(standard(7, 2, (8,), choose=Choose.of(shifts.action)))
+    with pytest.raises(RookeryError, match="this one chooses its 'gear' among low, high"):
+        low_pass(chooses, shifts, 0.5)
     blind = dataclasses.replace(GROUP, observation=GROUP.observation[:1])
     with pytest.raises(RookeryError, match="observes its last action"):
         low_pass(policy("tanh"), blind, 0.5)

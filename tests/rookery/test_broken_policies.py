@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from rookery.cli.main import main
-from rookery.experiments.runs import open_run, zoo
+from rookery.experiments.runs import open_run
+from rookery.experiments.zoo import zoo
 from rookery.policies.policy import Policy, layers_of
 from rookery.policies.stages.standard import standard
 from rookery.policies.training.store import load_policy, save_policy

@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 import rookery
 import rookery.tasks
+from rookery.cli.main import COMMANDS, main
 from rookery.experiments.recipes import preset
+from rookery.experiments.runs import open_run
+from rookery.experiments.zoo import zoo, zoo_policies
 from rookery.listing import built_index, declared_tasks, describe
 from rookery.sim.task import Task
 from rookery.tasks.drones.hover import Hover
 from rookery.tasks.registry import INDEX, OWN_TASKS, TASKS, TaskEntry
+
+ROOT = Path(rookery.__file__).resolve().parents[1]
 
 
 def test_the_index_is_what_the_classes_declare():
@@ -39,6 +47,41 @@ def test_list_loads_no_task():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr.strip() == str([f"rookery.tasks.{name}" for name in ("plugins", "registry", "trust")])
     assert [t["id"] for t in json.loads(done.stdout)] == sorted(OWN_TASKS)
+
+
+def test_the_zoo_is_listed_with_what_was_measured(capsys):
+    """Against the rows of docs/results.md and the contracts of the policies."""
+    rows = json.loads((ROOT / "benchmarks" / "results" / "zoo.json").read_text())["rows"]
+    measured = {(row["policy"], row["randomize"]): row["success"] for row in rows}
+    listed = {p.name: p for p in zoo_policies()}
+    assert set(listed) == set(zoo())
+    for name, policy in listed.items():
+        assert policy.task == open_run(zoo()[name])[1].task_id
+        for spread in ("none", "default"):
+            assert policy.success.get(spread) == pytest.approx(measured.get((name, spread)), abs=1e-4), (
+                "run benchmarks/tables.py"
+            )
+    assert main(["list"]) == 0
+    said = capsys.readouterr().out
+    (line,) = [x for x in said.splitlines() if x.startswith("go2-velocity ")]
+    assert f"go2-velocity {measured['go2-velocity', 'none']:.2f}" in line
+    (line,) = [x for x in said.splitlines() if x.startswith("drone-race ")]
+    assert not any(character == "." for character in line)
+
+
+def test_a_task_without_a_policy_says_so(capsys):
+    assert "drone-race" not in {p.task for p in zoo_policies()}
+    for words in (["eval"], ["play"], ["gate"], ["export", "--out", "bundle"]):
+        assert main([words[0], "drone-race", *words[1:]]) == 2
+        said = capsys.readouterr().err
+        assert "there is no policy for drone-race yet: train one with `rookery train drone-race`" in said
+
+
+def test_help_names_policies_of_the_zoo_as_they_work_everywhere(capsys, in_tmp):
+    for command in COMMANDS:
+        assert main([command, "--help"]) == 0
+        assert "policies/zoo" not in capsys.readouterr().out, command
+    assert main(["eval", "drone-hover", "--episodes", "1", "--num-envs", "1", "--task-config", "episode_s=0.1"]) == 0
 
 
 def test_a_registered_task_is_built(monkeypatch):

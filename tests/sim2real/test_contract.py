@@ -388,15 +388,3 @@ def test_provenance_is_json() -> None:
     assert json.loads(json.dumps(facts)) == facts
     assert set(facts) == {"steps", "seed", "command", "commit", "machine", "date", "engine", "randomisation"}
     assert build_contract(make_env(), provenance=facts).provenance.to_json() == facts
-
-
-def test_choices_are_refused_with_the_way_out_and_other_actions_are_written_as_before() -> None:
-    from rookery.sim.specs import ActionSpec, Discrete, Group, Term
-    from rookery.sim2real.build import describe_json
-
-    numbers = ("x",), (-1.0,), (1.0,), ("m",), (0.0,)
-    plain = describe_json("t", {"g": Group(1, (Term("o", 1),), ActionSpec("push", *numbers))}, 0.1)["groups"]["g"]
-    assert sorted(plain["action"]) == ["high", "kind", "low", "names", "neutral", "units"]
-    chooses = Group(1, (Term("o", 1),), ActionSpec("push", *numbers, choices=(Discrete("gear", ("a", "b")),)))
-    with pytest.raises(RookeryError, match=r"chooses its 'gear': train such a task from Python"):
-        describe_json("t", {"g": chooses}, 0.1)

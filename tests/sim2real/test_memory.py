@@ -26,7 +26,7 @@ from rookery.sim2real.export.c import c_source, policy_arrays
 from rookery.sim2real.export.check import check_bundle
 from rookery.sim2real.export.mcu import COMPILER, EMULATOR, SIZE, check_mcu
 from rookery.sim2real.export.native import NativePolicy, compile_library, read_header
-from rookery.sim2real.gate.exported import Compared, act_native, compile_policies
+from rookery.sim2real.gate.exported import Compared, NativeAct, compile_policies
 from tests.sim2real.conftest import make_env
 from tests.sim2real.independent_runtime import Runtime
 
@@ -258,7 +258,7 @@ def test_contracts_that_do_not_say_what_the_memory_is_are_refused(edit: Any, lin
 def test_c_with_another_memory_is_refused(bundle: Path) -> None:
     path = bundle / "policy.h"
     path.write_text(path.read_text().replace("POLICY_MEMORY 12", "POLICY_MEMORY 11"))
-    with pytest.raises(RookeryError, match="numbers of memory"):
+    with pytest.raises(RookeryError, match="has 11 as the size memory, and the contract 12"):
         check_bundle(bundle)
 
 
@@ -296,8 +296,8 @@ def test_the_gates_c_and_torch_remember_alike(tmp_path: Path) -> None:
         policy.get_parameter("gru.weight_hh").mul_(3.0)
         layers_of(policy)[-1].weight.mul_(3.0)
     contract = build_contract(env, {"drone": policy})
-    native = act_native(compile_policies({"drone": policy}, contract, tmp_path), env)
-    compared = Compared(native, act_with({"drone": policy}, env))
+    native = NativeAct(compile_policies({"drone": policy}, contract, tmp_path), env)
+    compared = Compared(native, act_with({"drone": policy}, env), env)
     obs, _ = env.reset(0)
     for _ in range(50):
         obs = env.step(compared(obs))[0]

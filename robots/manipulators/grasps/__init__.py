@@ -1,4 +1,4 @@
-"""Where to grasp an object: samplers of grasp poses on meshes and points, for grippers and hands.
+"""Grasps of an object: samplers of grasp poses on meshes and points, for grippers and hands.
 
 `antipodal.sample` needs a mesh and finds contacts that hold by friction; `superquadric.fit` and `superquadric.sample` need
 points alone, such as depth cameras', and put the hand around the object. Both give `GraspPose`s in the object's frame, best

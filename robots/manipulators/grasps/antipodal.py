@@ -129,7 +129,7 @@ def sample(
 def _clear_poses(
     some: Pairs, rng: np.random.Generator, friction: float, hand: HandShape, table: float, probes: Floats
 ) -> list[GraspPose]:
-    """Of each pair the first of the approaches about its line in which the hand is clear, if there is one; see `sample`.
+    """For each pair the first of the approaches about its line in which the hand is clear, if there is one; see `sample`.
 
     Args:
         probes: [P, 3] m, on the object's surface.

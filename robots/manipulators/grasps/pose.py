@@ -16,7 +16,7 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class GraspPose:
-    """Where a hand is to be when it closes, in the object's frame.
+    """Pose of a hand when it closes, in the object's frame.
 
     Args:
         position: [3] m, of the hand's grasp frame: the site `tcp` of a parallel gripper, `grasp` of the Allegro hand.

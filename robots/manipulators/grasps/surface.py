@@ -63,7 +63,7 @@ def _pieces(
 def _hits(
     mesh: trimesh.Trimesh, points: Floats, directions: Floats
 ) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
-    """Where lines cross the surface, in order (Moeller and Trumbore 1997).
+    """Places where lines cross the surface, in order (Moeller and Trumbore 1997).
 
     Returns:
         Of each of N lines and the at most H crossings: the way to it in m; 1 where the line enters the solid, -1 where it

@@ -1,4 +1,4 @@
-"""What the tensor functions of Isaac Gym refuse, which there would crash the GPU's context or go unnoticed."""
+"""Checks of the tensor functions of Isaac Gym, which there would crash the GPU's context or go unnoticed."""
 
 from __future__ import annotations
 

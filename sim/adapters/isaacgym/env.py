@@ -1,4 +1,4 @@
-"""What every VecTask has: sizes, spaces, devices and clips out of a config with the sections "env" and "sim"."""
+"""The base of every VecTask: sizes, spaces, devices and clips out of a config with the sections "env" and "sim"."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class VecTaskBase(abc.ABC):
         return False
 
     def get_env_state(self) -> Any:
-        """What a trainer's checkpoint shall keep of the environment; None for nothing."""
+        """State for a trainer's checkpoint of the environment; None for nothing."""
         return None
 
     def set_env_state(self, env_state: Any) -> None:

@@ -218,7 +218,7 @@ def _refuse_unknown(model: mujoco.MjModel) -> None:
 
 
 def _unknown_force(model: mujoco.MjModel, i: int) -> str:
-    """What of an actuator's law of force is not known here; empty for nothing."""
+    """The parts of an actuator's law of force that are not known here; empty for nothing."""
     dyn, gain, bias = (int(a[i]) for a in (model.actuator_dyntype, model.actuator_gaintype, model.actuator_biastype))
     if model.actuator_delay[i] or model.actuator_damping[i].any() or model.actuator_armature[i]:
         return "delay, damping or armature of its own"
@@ -322,7 +322,7 @@ def _site_wrench(model: mujoco.MjModel, actuator: int, com: np.ndarray) -> NDArr
 
 
 def substeps(model: mujoco.MjModel) -> int:
-    """How many Bullet steps a physics step needs.
+    """The number of Bullet steps that a physics step needs.
 
     Bullet takes joint torques as given at the start of a step, so a servo of stiffness k and damping c on an inertia I
     is stable only while dt c / I and dt sqrt(k / I) are small (here: 0.5); MuJoCo's implicit integrators bear more. What

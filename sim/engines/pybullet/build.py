@@ -66,7 +66,7 @@ class Constants:
 
 @dataclass
 class Built:
-    """What was made in a client.
+    """Things made in a client.
 
     Attributes:
         trees: Bullet's id of each tree's multibody.
@@ -257,7 +257,7 @@ def _make_tree(p: Any, client: int, plan: Plan, tree: Tree, c: Constants, built:
 
 
 def _base(p: Any, client: int, plan: Plan, tree: Tree, c: Constants) -> dict[str, Any]:
-    """What createMultiBody wants to know of the base."""
+    """Arguments of createMultiBody of the base."""
     if not tree.free:
         return {"baseMass": 0.0, "basePosition": [0.0, 0.0, 0.0]}
     pos, quat = plan.pose[tree.root]

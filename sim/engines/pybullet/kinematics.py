@@ -1,4 +1,5 @@
-"""What follows from positions and velocities: frames of bodies and sensors, as MuJoCo computes them from the same state."""
+"""Quantities that follow from positions and velocities: frames of bodies and sensors, as MuJoCo computes them from the same
+state."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def _refuse_unknown(model: mujoco.MjModel) -> None:
 
 
 def _unknown_joint(model: mujoco.MjModel, j: int) -> str:
-    """What of a joint has no counterpart; empty for nothing."""
+    """The parts of a joint without counterpart; empty for nothing."""
     if model.jnt_type[j] == _JNT.mjJNT_BALL:
         return "ball joints"
     dofs = slice(

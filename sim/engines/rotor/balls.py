@@ -175,7 +175,7 @@ def _first(i, b, before, state, p, w, drones, touching):
 
 @compiled
 def _passes(a, b, r):
-    """Whether a path from a to b comes within r of the origin."""
+    """True where a path from a to b comes within r of the origin."""
     d = minus(b, a)
     square = dot(d, d)
     t = -dot(a, d) / square if square > 0.0 else 0.0
@@ -185,7 +185,7 @@ def _passes(a, b, r):
 
 @compiled
 def _inverse_inertia(p, i, q):
-    """Of a body at an attitude, in world axes: 6 numbers, as impulses takes them."""
+    """Inverse inertia of a body at an attitude, in world axes: 6 numbers, as impulses takes them."""
     six = three(p, at.INV_INERTIA, i) + three(p, at.INV_INERTIA + 3, i)
     return turned(six, q[0], q[1], q[2], q[3])
 

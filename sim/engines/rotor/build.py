@@ -47,7 +47,7 @@ class Shape:
 
     @property
     def level(self) -> bool:
-        """Whether it is level ground: what is above it is out of its reach."""
+        """True where it is level ground: what is above it is out of its reach."""
         return self.body < 0 and self.kind == _GEOM.mjGEOM_PLANE and self.mat[2, 2] > LEVEL
 
     @property

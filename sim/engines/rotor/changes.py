@@ -12,7 +12,7 @@ MOST = 16
 
 
 class Changes:
-    """What has been written to the bodies of N worlds.
+    """Changes that have been written to the bodies of N worlds.
 
     Args:
         num_envs: N.

@@ -74,7 +74,7 @@ def _allowed(model: mujoco.MjModel) -> np.ndarray:
 
 @compiled
 def level(f):
-    """Whether a collider's row is of level ground, whose height may differ between worlds."""
+    """True where a collider's row is of level ground, whose height may differ between worlds."""
     return int(f[KIND]) == PLANE and f[AXES + 8] > LEVEL
 
 
@@ -133,7 +133,7 @@ def gap(f, x):
 
 @compiled
 def crosses(f, r, a, b):
-    """Whether the path of a sphere may touch the bounds of a static shape."""
+    """True where the path of a sphere may touch the bounds of a static shape."""
     near = True
     for x in range(3):
         near &= min(a[x], b[x]) <= f[HIGH + x] + r and max(a[x], b[x]) >= f[LOW + x] - r

@@ -70,7 +70,7 @@ def _corner(radius, half, corner, deepest):
 
 @compiled
 def _deepest(f, x, q, qm, radius, half):
-    """How near the points of a drone's body come to a shape, and which comes nearest: (m, point in body axes).
+    """Distance to a shape of the points of a drone's body, and the nearest of them: (m, point in body axes).
 
     The distance from a convex shape is a convex function, whose least value in the body is found downhill. Points whose way
     out is not the centre's do not count: they would lead a drone that dives into a thin shape out on its other side.
@@ -97,7 +97,7 @@ def _deepest(f, x, q, qm, radius, half):
 
 @compiled
 def _share(f, radius, x0, x1):
-    """Of a sphere's path, in the mover's axes, up to where it is stopped: all of it unless it would go too deep."""
+    """The part of a sphere's path, in the mover's axes, up to where it is stopped: all of it unless it would go too deep."""
     hit, t, normal, _place = meets(f, radius, x0, x1)
     return t if hit and -(1.0 - t) * dot(normal, minus(x1, x0)) > DEEP else 1.0
 

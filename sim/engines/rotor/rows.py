@@ -122,7 +122,7 @@ def _look(rows, drones, limit, out):
 
 @_loop
 def diverged(lanes, drones, limit, out):
-    """Whether any world diverged; out [N] bool says which, and is left as it is where none did.
+    """True where any world diverged; out [N] bool says which, and is left as it is where none did.
 
     A world has diverged when a number of a body's state is not finite or larger than `limit`, or a drone's motor command is
     NaN.

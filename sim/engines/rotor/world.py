@@ -305,7 +305,7 @@ class RotorWorld(World):
             other.result()
 
     def _arguments(self) -> tuple[Any, ...]:
-        """What `advance` takes after the number of steps: arrays that stay until `_bound` is forgotten."""
+        """Arguments of `advance` after the number of steps: arrays that stay until `_bound` is forgotten."""
         fx = self.effects
         pilot = self.levels, self.command_rows, self.commands, self.memory
         air = WAKES[fx.downwash], fx.battery, *self.wind.arguments()

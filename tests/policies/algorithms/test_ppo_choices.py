@@ -17,6 +17,7 @@ from rookery.policies.algorithms.ppo_heads import Mixed
 from rookery.policies.algorithms.sac import SAC
 from rookery.policies.algorithms.td3 import TD3
 from rookery.policies.nn.choices import Choices
+from rookery.policies.stages.choose import Choose
 from rookery.policies.training.evaluate import act_with, evaluate
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Discrete
@@ -54,8 +55,8 @@ def test_probabilities_entropy_and_divergence_equal_those_of_torch():
     torch.testing.assert_close(choices.entropy(log_probs), sum(p.entropy() for p in new_parts))
     want = sum(kl_divergence(p, q) for p, q in zip(old_parts, new_parts, strict=True))
     torch.testing.assert_close(choices.divergence(old, log_probs), want)
-    best = choices.best(logits, allowed)
-    assert torch.equal(best, torch.stack([p.probs.argmax(-1) for p in new_parts], -1).float())
+    best, _ = Choose.of(choices.spec).step({}, logits, logits[:, :0], allowed)
+    assert torch.equal(best, torch.stack([p.probs.argmax(-1) for p in new_parts], -1).double())
 
 
 def test_samples_have_their_probabilities_and_masks_are_kept():
@@ -68,7 +69,6 @@ def test_samples_have_their_probabilities_and_masks_are_kept():
     assert (drawn[:, 0] != 2).all()
     assert drawn[:, 0].mean().item() == pytest.approx(torch.tensor(1.0).sigmoid().item(), abs=0.01)
     assert drawn[:, 1].mean().item() == pytest.approx(torch.tensor(2.0).sigmoid().item(), abs=0.01)
-    assert (choices.best(logits, allowed) == torch.tensor([1.0, 1.0])).all()
     nothing = torch.zeros_like(allowed)
     torch.testing.assert_close(choices.log_probs(logits, nothing), choices.log_probs(logits))
 

@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from rookery.cli.main import main
 from rookery.experiments.demonstrations import record
 from rookery.policies.datasets import lerobot, parquet
 from rookery.policies.datasets.dataset import Dataset
+from rookery.policies.datasets.foreign import names_of
 from rookery.policies.datasets.lerobot import INFO, OWN, export_lerobot
 from rookery.policies.datasets.lerobot_import import import_lerobot
 from rookery.policies.datasets.lerobot_places import place_of
@@ -148,6 +150,110 @@ def test_one_from_elsewhere(copy, folder, tmp_path):
     assert actions.min() == -1.0 and actions.max() == 1.0
     with pytest.raises(RookeryError, match="nothing describes it"):
         import_lerobot(copy, tmp_path / "other")
+
+
+def without_ours(copy: Path, **changes: object) -> pa.Table:
+    """The dataset as anybody's, with other features or columns; gives its rows."""
+    shutil.rmtree(copy / "rookery", ignore_errors=True)
+    file = copy / "data" / "chunk-000" / "file-000.parquet"
+    info = json.loads((copy / INFO).read_text())
+    table = pq.read_table(file)
+    for name, column in changes.items():
+        name = name.replace("__", ".")
+        table = table.drop_columns([name]) if name in table.column_names else table
+        info["features"].pop(name, None)
+        if column is not None:
+            values, feature = column
+            table = table.append_column(name, values)
+            info["features"][name] = feature
+    pq.write_table(table, file)
+    (copy / INFO).write_text(json.dumps(info))
+    return table
+
+
+BOOL = {"dtype": "bool", "shape": [1], "names": None}
+
+
+@pytest.mark.parametrize(
+    ("success", "done", "terminated", "cause"),
+    [
+        ((3, 7), None, False, "time limit"),  # success amid the episode, which goes on
+        ((3, 20), None, True, "success"),  # and until its end
+        ((), (19, 20), False, "time limit"),  # next.done stands at every recording's end
+        (None, (19, 20), True, "done"),  # where it alone tells
+        (None, (3, 4), False, "time limit"),
+        (None, None, False, "time limit"),
+    ],
+)
+def test_the_last_row_says_how_an_episode_ended(copy, tmp_path, success, done, terminated, cause):
+    episodes = np.array(pq.read_table(copy / "data" / "chunk-000" / "file-000.parquet")["episode_index"])
+    assert (np.bincount(episodes) == 20).all()
+
+    def rows(span: tuple[int, int] | tuple[()] | None) -> object:
+        if span is None:
+            return None
+        at = np.arange(len(episodes)) % 20
+        return pa.array((at >= span[0]) & (at < span[1]) if span else at < 0), BOOL
+
+    without_ours(copy, next__success=rows(success), next__done=rows(done))
+    data = import_lerobot(copy, tmp_path / "out", describe_json, videos=False)
+    for i in range(3):
+        episode = data.episode(i)
+        assert episode.columns["terminated"].tolist() == [False] * 19 + [terminated]
+        assert episode.columns["truncated"].tolist() == [False] * 19 + [not terminated]
+        assert episode.facts.cause == cause
+        assert episode.facts.success == (None if success is None else bool(success))
+
+
+def test_nothing_of_a_dataset_vanishes_silently(copy, exported, tmp_path, capsys):
+    """Names of joints and the environment's state are kept; what is not is told, by the command too."""
+    count = pq.read_table(copy / "data" / "chunk-000" / "file-000.parquet").num_rows
+    around = np.arange(3 * count, dtype=np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(around), 3)
+    pictures = {"dtype": "image", "shape": [4, 4, 3], "names": ["height", "width", "channel"]}
+    more = {
+        "observation__environment_state": (
+            column,
+            {"dtype": "float32", "shape": [3], "names": ["cube_x", "cube_y", "cube_z"]},
+        ),
+        "observation__images__wrist": (pa.array(["x"] * count), pictures),
+        "observation__effort": (pa.array(around[:count]), {"dtype": "float32", "shape": [1], "names": None}),
+    }
+    table = without_ours(copy, **more)
+    assert main(["demos", "import", str(copy), "--out", str(tmp_path / "out"), "--no-videos"]) == 0
+    data = Dataset(tmp_path / "out")
+    terms = data.contract["groups"]["robot"]["observation"]
+    assert [(t["name"], t["size"]) for t in terms] == [("state", 32), ("environment_state", 3)]
+    features = json.loads((exported / INFO).read_text())["features"]
+    assert data.contract["groups"]["robot"]["action"]["names"] == features["action"]["names"]
+    assert data.recording["names"]["observation.state"] == features["observation.state"]["names"]
+    assert data.recording["names"]["observation.environment_state"] == ["cube_x", "cube_y", "cube_z"]
+    assert data.recording["tasks"] == ["hover where you are told"]
+    seen = torch.cat([data.episode(i).columns["observation.robot"][:-1, 0] for i in range(3)])
+    assert seen[:, 32:].flatten().tolist() == around.tolist()
+    assert np.array_equal(seen[:, :32], np.array(table["observation.state"].to_pylist(), np.float32))
+    left = [word.split(" (")[0] for word in data.recording["left_out"]]
+    ours = [name for name in table.column_names if name.startswith("rookery.")]
+    assert set(left) == {"observation.images.wrist", "observation.images.fixed", "observation.effort", *ours}
+    said = capsys.readouterr().out
+    assert "left out: " in said and "observation.images.wrist (pictures in the Parquet files)" in said
+    assert "observation.images.fixed (videos, by --no-videos)" in said
+    assert main(["demos", "info", str(tmp_path / "out")]) == 0
+    assert "left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ({"motors": ["a", "b"]}, ["a", "b"]),
+        ({"left": ["a"], "right": ["b"]}, ["a", "b"]),
+        (["a"], None), (["a", "a"], None), (["a", 3], None), (None, None), (["a", "b\n"], None), (["a", "x" * 300], None),
+        ({"motors": ["a", "b"], "count": 2}, None),
+    ],
+)  # fmt: skip
+def test_names_of_components(given, names):
+    assert names_of(given, 2) == names
 
 
 def test_damage_is_told_in_a_sentence(copy, tmp_path):

@@ -62,9 +62,10 @@ class Normalized(nn.Module):
         return self.net(x * self.mean - 0.3).tanh()
 
 
-def saved(folder: Path, module: nn.Module, trace: bool) -> Path:
+def saved(folder: Path, module: nn.Module, trace: bool, freeze: bool = False) -> Path:
     with warnings.catch_warnings(action="ignore"):
         made = torch.jit.trace(module.eval(), torch.zeros(1, O)) if trace else torch.jit.script(module.eval())
+        made = torch.jit.freeze(made) if freeze else made
         made.save(str(folder / "policy.pt"))
     return folder / "policy.pt"
 
@@ -81,11 +82,11 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("trace", [False, True], ids=["scripted", "traced"])
+@pytest.mark.parametrize("way", ["scripted", "traced", "frozen"])
 @pytest.mark.parametrize("name", MODULES)
-def test_acts_as_torch_does(name, trace, tmp_path):
+def test_acts_as_torch_does(name, way, tmp_path):
     module = MODULES[name]()
-    file = saved(tmp_path, module, trace)
+    file = saved(tmp_path, module, way == "traced", way == "frozen")
     policy = as_policy(read_actor(file))
     obs = 3.0 * torch.randn(256, O, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():

@@ -286,6 +286,13 @@ def test_files_that_are_whole_are_not_called_damaged(saved, said, tmp_path):
     assert "damaged" not in str(e.value)
 
 
+def test_a_whole_module_is_refused_by_its_class(tmp_path):
+    torch.save(torch.nn.Sequential(torch.nn.Linear(INPUTS, OUTPUTS)), tmp_path / "model.pt")
+    said = r"holds objects of torch\.nn\.modules\.container\.Sequential, which reading would execute: save its tensors alone"
+    with pytest.raises(RookeryError, match=said):
+        read_actor(tmp_path / "model.pt")
+
+
 def test_files_of_old_torch_say_so(tmp_path):
     torch.save({"model_state_dict": net("actor")}, tmp_path / "model.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(RookeryError, match=r"in the format of torch before 1\.6: load it there and save it"):

@@ -16,7 +16,8 @@ import torch
 from rookery.cli.main import main
 from rookery.experiments.judging import interface_of, judging
 from rookery.experiments.run_env import make_env
-from rookery.experiments.runs import open_run, zoo
+from rookery.experiments.runs import open_run
+from rookery.experiments.zoo import zoo
 from rookery.making import full_config
 from rookery.policies.training.store import save_policy
 from rookery.sim.errors import RookeryError

@@ -11,8 +11,9 @@ import torch
 from rookery.cli.main import main
 from rookery.experiments.recipes import find_recipe, preset, read_file, read_recipe, recipe_files
 from rookery.experiments.reproduction import LEAST_WORLDS, UPDATES, Reproduction, scaled
-from rookery.experiments.runs import open_run, zoo
+from rookery.experiments.runs import open_run
 from rookery.experiments.settings import RunSettings
+from rookery.experiments.zoo import zoo
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.sim.errors import RookeryError
 from rookery.tasks.drones.hover import Hover, HoverConfig

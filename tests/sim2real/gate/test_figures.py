@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rookery.sim2real.gate.gate import Gate, Settings
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
+from rookery.sim2real.gate.gate import Gate, GateSettings
 from rookery.sim2real.gate.page import page
 from rookery.sim2real.gate.profile import load_profile, profiles
 from rookery.sim2real.gate.trials import _Changes
@@ -32,7 +33,7 @@ def bound(name: str, **limits: float) -> str:
     ],
 )
 def test_a_figure_beyond_its_bound_is_no_pass(tmp_path, asked, verdict):
-    settings = Settings(20, 0.5, rounds=0, combinations=0, cases=False, beyond=False)
+    settings = GateSettings(20, 0.5, rounds=0, combinations=0, cases=False, beyond=False)
     ranges = {"offset": (0.0, 0.0001)}
     report = Gate(ToyOpener(), profile(tmp_path, ranges, asked + bound("power", most=1.0)), settings).run()
     (figure,) = report.figures
@@ -44,13 +45,23 @@ def test_a_figure_beyond_its_bound_is_no_pass(tmp_path, asked, verdict):
 
 def test_changes_are_counted_within_episodes():
     """Of two agents with two actions in two worlds; the jump between episodes is none."""
-    changes = _Changes(2)
+    push = ActionSpec("push", ("x", "y"), (-1.0,) * 2, (1.0,) * 2, ("N",) * 2, (0.0,) * 2)
+    changes = _Changes(2, {"a": Group(2, (Term("o", 1),), push)})
     for value in (0.0, 0.5, -0.5):
         changes.add({"a": torch.full((2, 2, 2), value)})
     assert changes.end(torch.tensor([1])).tolist() == [0.75]
     changes.add({"a": torch.full((2, 2, 2), 9.0)})  # acts as 1
     changes.add({"a": torch.full((2, 2, 2), 1.0)})
     assert changes.end(torch.tensor([0, 1])).tolist() == [pytest.approx(3.0 / 4.0), 0.0]
+
+
+def test_another_option_of_a_choice_counts_one_whatever_its_index():
+    gear = Discrete("gear", ("off", "low", "high", "top"))
+    drive = ActionSpec("drive", ("x",), (-1.0,), (1.0,), ("m",), (0.0,), (gear,))
+    changes = _Changes(1, {"a": Group(1, (Term("o", 1),), drive)})
+    for index, number in ((0.0, 0.0), (3.0, 0.5), (3.0, 0.5), (2.0, 0.5)):
+        changes.add({"a": torch.tensor([[[index, number]]])})
+    assert changes.end(torch.tensor([0])).tolist() == [pytest.approx((1.0 + 0.5 + 1.0) / 2.0 / 3.0)]
 
 
 def test_every_bound_of_the_package_has_a_reason():

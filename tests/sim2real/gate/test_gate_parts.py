@@ -17,7 +17,7 @@ from rookery.policies.policy import layers_of
 from rookery.policies.training.evaluate import act_with
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.gate.combinations import Combinations, Wider
-from rookery.sim2real.gate.exported import Compared, act_native, compile_policies
+from rookery.sim2real.gate.exported import Compared, NativeAct, compile_policies
 from rookery.sim2real.gate.factors import KNOWN, NOT_SWEPT
 from rookery.sim2real.gate.intervals import check_episodes, half_width, wilson
 from rookery.sim2real.gate.page import number, page
@@ -206,7 +206,7 @@ def test_exported_c_that_differs_is_found(tmp_path):
     for name, exported in (("right", policies), ("wrong", wrong)):
         folder = tmp_path / name
         folder.mkdir()
-        compared = Compared(act_native(compile_policies(exported, contract, folder), env), torch_act)
+        compared = Compared(NativeAct(compile_policies(exported, contract, folder), env), torch_act, env)
         obs, _ = env.reset(0)
         for _ in range(20):
             obs = env.step(compared(obs))[0]
@@ -218,6 +218,6 @@ def test_exported_c_that_differs_is_found(tmp_path):
 def test_nan_is_the_largest_difference():
     env, act = ToyOpener()(1)
     obs, _ = env.reset()
-    compared = Compared(act, lambda o: {"agent": torch.full((1, 1, 3), torch.nan)})
+    compared = Compared(act, lambda o: {"agent": torch.full((1, 1, 3), torch.nan)}, env)
     compared(obs)
     assert compared.difference == float("inf")

@@ -11,7 +11,7 @@ import pytest
 
 from rookery.sim.env import Act
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.gate.gate import Gate, Settings
+from rookery.sim2real.gate.gate import Gate, GateSettings
 from rookery.sim2real.gate.report import Margin, Report
 from rookery.sim2real.gate.trials import Trials
 from tests.sim2real.gate import toy
@@ -36,7 +36,7 @@ def profile(folder: Path, ranges: dict[str, tuple[float, float]] = REQUIRED, als
 
 
 def report(folder: Path, act: Act = body_axes, episodes: int = 100, ranges: Any = REQUIRED, **config: Any) -> Report:
-    settings = Settings(episodes, 0.2, rounds=4, combinations=0, cases=False)
+    settings = GateSettings(episodes, 0.2, rounds=4, combinations=0, cases=False)
     return Gate(ToyOpener(act, **config), profile(folder, ranges), settings).run()
 
 
@@ -103,7 +103,7 @@ def test_a_delay_below_what_a_task_resolves_is_skipped_and_not_without_effect(tm
 def test_sweeping_no_farther_than_required_gives_the_same_verdict_and_score(tmp_path):
     path = profile(tmp_path)
     few, all_of_it = (
-        Gate(ToyOpener(one_step_late), path, Settings(50, 0.2, 2, 4, cases=False, beyond=b)).run()
+        Gate(ToyOpener(one_step_late), path, GateSettings(50, 0.2, 2, 4, cases=False, beyond=b)).run()
         for b in (False, True)
     )
     assert few.failures == all_of_it.failures != [] and few.score == pytest.approx(all_of_it.score, abs=0.02)
@@ -149,7 +149,7 @@ def test_friction_that_is_not_applied_is_no_pass(tmp_path):
 def test_a_factor_may_be_idle_where_the_profile_says_so(tmp_path):
     also = '[factors.friction]\nlow = 0.4\nhigh = 1.2\nsource = "a test"\nidle = true\n'
     path = profile(tmp_path, {"offset": (0.0, 0.05)}, also)
-    settings = Settings(50, 0.2, rounds=0, combinations=0, cases=False)
+    settings = GateSettings(50, 0.2, rounds=0, combinations=0, cases=False)
     found = Gate(ToyOpener(friction_applied=False), path, settings).run()
     assert "friction" in found.without_effect and found.passed
 
@@ -174,7 +174,7 @@ def test_points_do_not_depend_on_what_else_is_in_the_batch(tmp_path):
 
 def test_other_physics_steps_and_engines(tmp_path):
     """The toy fails on one engine, and with steps above 15 ms: nominal is 10 ms."""
-    settings = Settings(50, 0.2, rounds=0, combinations=0, engines=("good", "bad"))
+    settings = GateSettings(50, 0.2, rounds=0, combinations=0, engines=("good", "bad"))
     path = profile(tmp_path, {"offset": (0.0, 0.05)})
     found = Gate(ToyOpener(broken={"bad": swapped}, coarsest=0.015), path, settings).run()
     verdicts = {c.name: c.verdict for c in found.cases}
@@ -191,7 +191,7 @@ def test_what_cannot_be_run_here_is_no_pass_and_what_there_is_not_is_none(tmp_pa
 
     monkeypatch.setattr("rookery.sim2real.gate.gate.compile_policies", no_compiler)
     path = profile(tmp_path, {"offset": (0.0, 0.05)})
-    settings = Settings(50, 0.2, rounds=0, combinations=0)
+    settings = GateSettings(50, 0.2, rounds=0, combinations=0)
     contract: Any = SimpleNamespace()
     for module, verdict, whole in (("", "skipped", "incomplete"), ("a.b:net", "not applicable", "pass")):
         policies: Any = {"agent": SimpleNamespace(targets=0, chain=SimpleNamespace(c_refused=module))}
@@ -204,7 +204,7 @@ def test_what_cannot_be_run_here_is_no_pass_and_what_there_is_not_is_none(tmp_pa
 
 def test_an_odd_number_of_physics_steps_is_divided_as_it_can(tmp_path):
     """5 physics steps in a control step become 3, each 5 / 3 times as long: nearer to doubled than 2 of them."""
-    settings = Settings(50, 0.2, rounds=0, combinations=0)
+    settings = GateSettings(50, 0.2, rounds=0, combinations=0)
     path = profile(tmp_path, {"offset": (0.0, 0.05)})
     found = Gate(ToyOpener(dt=0.004, coarsest=0.0066), path, settings).run()
     assert [(c.name, c.verdict) for c in found.cases][1:3] == [
@@ -216,7 +216,7 @@ def test_an_odd_number_of_physics_steps_is_divided_as_it_can(tmp_path):
 def test_combinations_find_the_corner(tmp_path):
     """Success is 1 - offset - other: 0.85 on average over [0, 0.15] each, 0.7 at the worst corner."""
     path = profile(tmp_path, {"offset": (0.0, 0.15), "other": (0.0, 0.15)})
-    found = Gate(ToyOpener(), path, Settings(200, 0.2, rounds=0, combinations=40, cases=False)).run().combinations
+    found = Gate(ToyOpener(), path, GateSettings(200, 0.2, rounds=0, combinations=40, cases=False)).run().combinations
     assert found is not None
     assert abs(found.success - 0.85) < 0.06 and found.low < found.success < found.high
     assert min(found.worst.values()) > 0.12
@@ -235,7 +235,7 @@ def test_the_settings_say_how_many_combinations_are_drawn_and_by_which_seed(tmp_
     monkeypatch.setattr(Trials, "run", noted)
     drawn = {}
     for seed in (1, 2):
-        settings = Settings(50, 0.2, rounds=0, combinations=6, cases=False, seed=seed)
+        settings = GateSettings(50, 0.2, rounds=0, combinations=6, cases=False, seed=seed)
         found = Gate(ToyOpener(), path, settings).run()
         assert found.combinations is not None and found.combinations.drawn == 6
         assert [(w.width, w.drawn) for w in found.wider] == [(1.5, 6), (2.0, 6)]
@@ -249,7 +249,7 @@ def test_the_settings_say_how_many_combinations_are_drawn_and_by_which_seed(tmp_
 @pytest.mark.parametrize(("episodes", "message"), [(10, "give --episodes"), (0, "too few")])
 def test_too_few_episodes_are_refused(tmp_path, episodes, message):
     with pytest.raises(RookeryError, match=message):
-        Gate(ToyOpener(), profile(tmp_path), Settings(episodes, 0.05))
+        Gate(ToyOpener(), profile(tmp_path), GateSettings(episodes, 0.05))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_too_few_episodes_are_refused(tmp_path, episodes, message):
 )
 def test_a_profile_by_which_less_would_be_tested_is_refused(tmp_path, ranges, message):
     with pytest.raises(RookeryError, match=message):
-        Gate(ToyOpener(), profile(tmp_path, ranges), Settings(50, 0.2))
+        Gate(ToyOpener(), profile(tmp_path, ranges), GateSettings(50, 0.2))
 
 
 def test_a_factor_that_shows_in_observations_alone_has_an_effect(tmp_path):
