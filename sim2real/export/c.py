@@ -103,7 +103,7 @@ def _header(contract: Contract, group: str, prefix: str, below: tuple[StateC, Lo
  *
  * Stages: {_c(functions.chain.words)}.
  * C99; needs <math.h> only. Reentrant: no static data is written.
- * Stack of {prefix}_step: about {functions.stack + below[0].stack} bytes.
+ * Stack of {prefix}_step: about {below[0].stack(functions.stack)} bytes.
  *
  * Call it every {contract.control_dt:g} s. Delays in training, in steps of {contract.physics_dt:g} s: observation
  * {_delay(contract.latency.observation)}; action {_delay(contract.latency.action)}.

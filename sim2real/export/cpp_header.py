@@ -47,81 +47,14 @@ def cpp_header(contract: Contract, group: str, prefix: str, header: str) -> str:
     given = "allowed.data(), " * bool(size)
     loops = _loops(LoopsC(contract, group, prefix), prefix)
     of = f"{comment(contract.task_id)}, agent group {comment(group)}"
-    return f"""/* C++17 over {header}, which documents all of it: no heap, no exceptions, nothing static.
-   Compile the C beside it as C. {of}. Written by Rookery {comment(contract.rookery_version)}. */
-#ifndef {upper}_POLICY_HPP
-#define {upper}_POLICY_HPP
-
-#include <array>
-#include <cstddef>
-
-#include "{header}"
-
-namespace {prefix} {{
-
-/* The policy and what it keeps between control steps; one for each robot. */
-class Policy {{
-public:
-    using State = {prefix}_state;
-
-    static constexpr std::size_t observations = {upper}_POLICY_OBSERVATIONS;
-    static constexpr std::size_t actions = {upper}_POLICY_ACTIONS;
-    static constexpr float control_dt = {upper}_POLICY_CONTROL_DT; /* s */
-    static constexpr const char *contract = {upper}_POLICY_CONTRACT;
-
-    using Observation = std::array<float, observations>;
-    using Action = std::array<float, actions>;
-    using Command = std::array<float, actions>;
-
-    Policy() noexcept {{ reset(); }}
-
-    /* Begin an episode. */
-    void reset() noexcept {{ {prefix}_start(&controller_); }}
-
-    /* A whole control step. False where a number of the state was none: then the command is as it was. */
-    [[nodiscard]] bool step(const State &now, {allowed}{", " * bool(size)}Command &command) noexcept
-    {{
-        return {prefix}_step(&controller_, &now, {given}command.data()) != 0;
-    }}
-
-    /* Its parts: the network's input, once a control step; */
-    Observation observe(const State &now) noexcept
-    {{
-        Observation out{{}};
-        {prefix}_observe_state(&controller_, &now, out.data());
-        return out;
-    }}
-
-    /* or observation and network, once a control step: the action in [-1, 1]; */
-    Action act(const State &now{", " * bool(size)}{allowed}) noexcept
-    {{
-        Action out{{}};
-        {prefix}_act(&controller_, &now, {given}out.data());
-        return out;
-    }}
-
-    /* then the action that is carried out; */
-    void acted(const State &now, const Action &action) noexcept {{ {prefix}_acted(&controller_, &now, action.data()); }}
-
-    /* and its command in physical units. */
-    static Command command(const Action &action) noexcept
-    {{
-        Command out{{}};
-        {prefix}_command(action.data(), out.data());
-        return out;
-    }}
-
-    /* What is kept, such as the phase of a clock. */
-    {prefix}_controller &controller() noexcept {{ return controller_; }}
-
-private:
-    {prefix}_controller controller_{{}};
-}};
-{loops}
-}} // namespace {prefix}
-
-#endif /* {upper}_POLICY_HPP */
-"""
+    values = {
+        "OF": of, "VERSION": comment(contract.rookery_version), "HEADER": header, "LOOPS": loops, "GIVEN": given,
+        "MASK": f"{allowed}, " * bool(size), "MASKED": f", {allowed}" * bool(size), "U": upper, "P": prefix,
+    }  # fmt: skip
+    text = _POLICY
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    return text
 
 
 def _loops(loops: LoopsC, prefix: str) -> str:
@@ -154,6 +87,82 @@ private:
 }};
 """
 
+
+_POLICY = """/* C++17 over @HEADER@, which documents all of it: no heap, no exceptions, nothing static.
+   Compile the C beside it as C. @OF@. Written by Rookery @VERSION@. */
+#ifndef @U@_POLICY_HPP
+#define @U@_POLICY_HPP
+
+#include <array>
+#include <cstddef>
+
+#include "@HEADER@"
+
+namespace @P@ {
+
+/* The policy and what it keeps between control steps; one for each robot. */
+class Policy {
+public:
+    using State = @P@_state;
+
+    static constexpr std::size_t observations = @U@_POLICY_OBSERVATIONS;
+    static constexpr std::size_t actions = @U@_POLICY_ACTIONS;
+    static constexpr float control_dt = @U@_POLICY_CONTROL_DT; /* s */
+    static constexpr const char *contract = @U@_POLICY_CONTRACT;
+
+    using Observation = std::array<float, observations>;
+    using Action = std::array<float, actions>;
+    using Command = std::array<float, actions>;
+
+    Policy() noexcept { reset(); }
+
+    /* Begin an episode. */
+    void reset() noexcept { @P@_start(&controller_); }
+
+    /* A whole control step. False where a number of the state was none: then the command is as it was. */
+    [[nodiscard]] bool step(const State &now, @MASK@Command &command) noexcept
+    {
+        return @P@_step(&controller_, &now, @GIVEN@command.data()) != 0;
+    }
+
+    /* Its parts: the network's input, once a control step; */
+    Observation observe(const State &now) noexcept
+    {
+        Observation out{};
+        @P@_observe_state(&controller_, &now, out.data());
+        return out;
+    }
+
+    /* or observation and network, once a control step: the action in [-1, 1]; */
+    Action act(const State &now@MASKED@) noexcept
+    {
+        Action out{};
+        @P@_act(&controller_, &now, @GIVEN@out.data());
+        return out;
+    }
+
+    /* then the action that is carried out; */
+    void acted(const State &now, const Action &action) noexcept { @P@_acted(&controller_, &now, action.data()); }
+
+    /* and its command in physical units. */
+    static Command command(const Action &action) noexcept
+    {
+        Command out{};
+        @P@_command(action.data(), out.data());
+        return out;
+    }
+
+    /* What is kept, such as the phase of a clock. */
+    @P@_controller &controller() noexcept { return controller_; }
+
+private:
+    @P@_controller controller_{};
+};
+@LOOPS@
+} // namespace @P@
+
+#endif /* @U@_POLICY_HPP */
+"""
 
 _MOTORS = """
     using Motors = std::array<float, @N@>;

@@ -81,7 +81,7 @@ class Crazyflie(Exporter):
         for what, seconds in (("control_dt", state.control_dt), ("the loops' period", below.period)):
             if abs(seconds / TICK - round(seconds / TICK)) > 1e-6:
                 raise RookeryError(f"{what} is {seconds:g} s, and the firmware counts in steps of {TICK:g} s.")
-        stack = Functions(export.contract.groups[group], prefix).stack + state.stack
+        stack = state.stack(Functions(export.contract.groups[group], prefix).stack)
         if stack > MOST_STACK:
             raise RookeryError(
                 f"a control step takes about {stack} bytes of stack, and the firmware's task has room for {MOST_STACK}: train "

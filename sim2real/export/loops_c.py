@@ -107,7 +107,7 @@ typedef struct {{
 {sensed}
 }} {p}_sensed;
 
-/* What they keep, one for each robot. */
+/* What they keep, one for each robot; a NaN stays there until they start anew. */
 typedef struct {{
 {kept}
 }} {p}_loops;

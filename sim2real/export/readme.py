@@ -113,7 +113,7 @@ carried out, and `{prefix}_command`.
 
 ## Command
 
-{_table(("index", "name", "unit", "-1 stands for", "1 stands for", "at rest"), _action(declared.spec.action))}
+{_table(("index", "name", "unit", "least (action -1)", "greatest (action 1)", "at rest"), _action(declared.spec.action))}
 
 {_below(loops, declared.actuation.steps if declared.actuation else ())}
 {_limits(contract, group)}"""
@@ -167,8 +167,18 @@ def _source(state: StateC, q: Quantity) -> str:
 
 
 def _action(action: ActionSpec) -> Rows:
+    for i, choice in enumerate(action.choices):
+        first, last = choice.options[0], choice.options[-1]
+        yield (
+            i,
+            f"`{choice.name}`",
+            "option",
+            f"0: {first}",
+            f"{len(choice.options) - 1}: {last}",
+            choice.options[choice.neutral],
+        )
     columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
-    for i, (name, unit, low, high, neutral) in enumerate(columns):
+    for i, (name, unit, low, high, neutral) in enumerate(columns, len(action.choices)):
         yield i, f"`{name}`", unit, f"{low:g}", f"{high:g}", f"{low + 0.5 * (neutral + 1.0) * (high - low):g}"
 
 

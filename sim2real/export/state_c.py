@@ -105,11 +105,11 @@ class StateC:
         """The array of a quantity of the step before."""
         return next(f"controller->{name}" for name, other in self.before.items() if other == q)
 
-    @property
-    def stack(self) -> int:
-        """Bytes of the caller's stack for a control step without those of the policy, about."""
-        arrays = re.findall(r"^ *float \w+\[(\d+)\];", self._observe() + self._acted(), re.M)
-        return 4 * (sum(map(int, arrays)) + self.inputs + self.outputs + self.options) + 280
+    def stack(self, policy: int) -> int:
+        """Bytes of the caller's stack in a control step, about; `policy` are those of the network."""
+        arrays = re.findall(r"^ *float \w+\[(\d+)\];", self._observe(), re.M)
+        observing = 4 * sum(map(int, arrays)) + 160
+        return 4 * (self.inputs + self.outputs + self.options) + 200 + max(policy, observing)
 
     def declarations(self) -> str:
         """For the header: both structs and the functions."""
@@ -122,7 +122,7 @@ typedef struct {{
 {lines}
 }} {p}_state;
 
-/* What is kept between control steps, one for each robot. */
+/* What is kept between control steps, one for each robot; a NaN stays there until the start. */
 typedef struct {{
 {self._controller()}
 }} {p}_controller;
@@ -149,17 +149,8 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
         """The mask among the parameters of functions that act: 1 for each option that may be chosen."""
         return f"const unsigned char allowed[{self.mask}], " if self.mask else ""
 
-    @property
-    def kept(self) -> dict[str, int]:
-        """Members of the controller, each of so many words of 4 bytes, in their order."""
-        out = {"begun": 1} | ({} if self.last_action is None else {"last_action": self.outputs})
-        out |= dict.fromkeys(self.clocks, 1) | {name: q.size for name, q in self.before.items()}
-        if self.history > 1:
-            out["frames"] = self.inputs
-        return out | ({"memory": self.memory} if self.memory else {})
-
     def _controller(self) -> str:
-        """Members of the controller, as in `kept`."""
+        """Members of the controller."""
         upper = self.prefix.upper()
         out = ["int begun; /* 0 until the first step of an episode */"]
         if self.last_action is not None:

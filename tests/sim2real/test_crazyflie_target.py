@@ -142,7 +142,6 @@ def test_it_flies_to_set_points(folder: Path, compensated: bool) -> None:
 
 def test_silence_brings_it_down_slowly_and_switches_it_off(folder: Path) -> None:
     plant = Plant(compiled(folder))
-    plant.env.max_episode_steps = 10**6
     target = plant.env.task.target[0, 0].numpy()
     plant.fly(2.0, target, lambda ms: ms % 100)
     height = plant.place[2]

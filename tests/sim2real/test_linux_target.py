@@ -104,6 +104,7 @@ def test_it_flies_a_simulated_drone(robot: Any) -> None:
     drones, bodies = plant.task.drones, plant.task.drones.bodies
     target = plant.task.target[0, 0].clone()
     curve = np.poly1d(CRAZYFLIE_21.thrust_curve[::-1])
+    plant.step({"drone": torch.zeros(1, 1, 4)})  # kernels are compiled
     onboard = robot("--lockstep", "--seconds", "3.5")
     for step in range(1500):
         parts = (

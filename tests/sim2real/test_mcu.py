@@ -15,6 +15,7 @@ from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.c import c_source, policy_arrays
+from rookery.sim2real.export.cpp_header import cpp_header
 from rookery.sim2real.export.golden import write_golden
 from rookery.sim2real.export.mcu import BOARDS, COMPILER, EMULATOR, SIZE, check_mcu
 from rookery.sim2real.export.onnx import CONTRACT_KEY, GROUP_KEY
@@ -36,6 +37,7 @@ def write_c_bundle(folder: Path, hidden: tuple[int, ...], activation: str) -> Pa
     code, header = c_source(contract, "drone", policy_arrays(policy), "rookery", "policy.h")
     (folder / "policy.c").write_text(code)
     (folder / "policy.h").write_text(header)
+    (folder / "policy.hpp").write_text(cpp_header(contract, "drone", "rookery", "policy.h"))
     write_weights(folder / "policy.onnx", policy_arrays(policy), contract)
     write_golden(policy, contract.fingerprint, folder / "golden.npz")
     contract.write(folder / "contract.json")
@@ -107,7 +109,12 @@ def test_stack_use_is_what_the_header_says(tmp_path: Path) -> None:
     write_c_bundle(tmp_path, (64, 48), "tanh")
     command = [COMPILER, *CPU, "-std=c99", "-O2", "-fstack-usage", "-c", "policy.c", "-o", "policy.o"]
     subprocess.run(command, cwd=tmp_path, check=True)
-    used = sum(int(line.split("\t")[1]) for line in (tmp_path / "policy.su").read_text().splitlines())
+    lines = [line.split("\t") for line in (tmp_path / "policy.su").read_text().splitlines()]
+    each = {where.split(":")[-1].removeprefix("rookery_"): int(size) for where, size, _ in lines}
+    outside = each.pop("step") + each.pop("act")
+    after = ("start", "acted", "command", "reset", "remember")  # not under the others
+    observing = sum(each.pop(name, 0) for name in ("observe_state", "observe", "turn", "conjugate", "within"))
+    used = outside + max(observing, sum(size for name, size in each.items() if name not in after))
     stated = int(re.search(r"Stack of rookery_step: about (\d+) bytes", (tmp_path / "policy.h").read_text())[1])  # type: ignore[index]
     assert 0.5 * stated < used <= stated
 

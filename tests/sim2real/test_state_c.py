@@ -20,12 +20,10 @@ import torch
 import rookery
 from rookery.experiments.runs import open_run
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
-from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import LAST_ACTION
 from rookery.sim.specs import Group
 from rookery.sim.terms.c import identifier
 from rookery.sim2real.build import build_contract
-from rookery.sim2real.export.native_state import NativeController
 from rookery.sim2real.export.state_c import StateC
 from rookery.tasks.registry import TASKS
 from tests.sim2real.independent_runtime import Runtime, fill
@@ -248,28 +246,6 @@ def test_a_step_with_a_number_that_is_none_begins_anew(tmp_path: Path) -> None:
             assert fine == 0 and list(command) == [7.0] * 12
             np.testing.assert_array_equal(robot.step(**still), first)
             robot.step(**still)
-
-
-def test_python_calls_the_same_controller(tmp_path: Path) -> None:
-    """NativeController gives what the header's structs give, step by step, with history, clock and last action."""
-    robot, _ = exported("go2-velocity", tmp_path)
-    policies, contract = open_run(Path("go2-velocity"))
-    (group,) = policies
-    same = NativeController(tmp_path / "policy.so", contract, group, "rookery")
-    rng = np.random.default_rng(0)
-    for _ in range(8):
-        values = {name: rng.normal(0.0, 0.3, q.size) for name, q in same.wanted.items()}
-        same.fill({same.wanted[name].name: value for name, value in values.items()})
-        action = same.act()
-        same.acted(action)
-        np.testing.assert_array_equal(same.command(action), robot.step(**values).astype(np.float32))
-    (phase,) = same.clocks.values()
-    assert phase[0] > 0.0 and phase[0] == np.float32(robot.controller.gait_phase[0])
-    np.testing.assert_array_equal(same.last_action, np.float32(list(robot.controller.last_action)))
-    with pytest.raises(RookeryError, match=r"needs 'joint angles' \(12 values, rad\), got \(3,\)"):
-        same.fill({q.name: np.zeros(3) for q in same.wanted.values()})
-    with pytest.raises(RookeryError, match="got nothing"):
-        same.fill({})
 
 
 def test_what_the_last_action_was_is_what_was_carried_out(tmp_path: Path) -> None:
