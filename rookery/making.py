@@ -49,8 +49,8 @@ def _repeatable(maker: Callable[Arguments, Env]) -> Callable[Arguments, Env]:
 
     @functools.wraps(maker)
     def made(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Env:
-        own_args, own_kwargs = copy.deepcopy((args, kwargs))  # the caller may change what it gave
         env = maker(*args, **kwargs)
+        own_args, own_kwargs = copy.deepcopy((args, kwargs))  # the caller may change what it gave
         env.seeded = kwargs.get("seed") is not None
         env.remake = functools.partial(made, *own_args, **own_kwargs)
         return env

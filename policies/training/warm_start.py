@@ -40,6 +40,9 @@ from rookery.sim.specs import ActionSpec, Group
 def with_limit_of(config: PPOConfig, policies: Mapping[str, Policy]) -> PPOConfig:
     """The settings of a training that starts from stored policies: normalized observations are limited as there.
 
+    A normalizer with the usual limit may be folded into the first layer of a learner of raw observations, since hardly anything
+    is ten standard deviations off. With another limit the learner normalizes as the policy does.
+
     Args:
         config: as asked for.
         policies: by group.
@@ -47,19 +50,32 @@ def with_limit_of(config: PPOConfig, policies: Mapping[str, Policy]) -> PPOConfi
     Raises:
         RookeryError: another `obs_clip` was asked for, or the policies' limits differ.
     """
-    limits = {name: _limit(policy) for name, policy in policies.items() if _keeps_limit(config, policy)}
-    if not limits or set(limits.values()) == {config.obs_clip}:
-        return config
+    limits = {name: _limit(policy) for name, policy in policies.items()}
     if len(set(limits.values())) > 1:
         shown = ", ".join(f"{limit} in {name}" for name, limit in limits.items())
         raise RookeryError(f"the policies to start from have other limits of observations each, {shown}: start afresh.")
     (limit,) = set(limits.values())
-    if config.obs_clip != PPOConfig.obs_clip:
+    if config.obs_clip not in (limit, PPOConfig.obs_clip):
         raise RookeryError(
             f"the policy to start from limits normalized observations to {limit}, and obs_clip is {config.obs_clip}: leave "
             "obs_clip out."
         )
-    return replace(config, obs_clip=limit)
+    if limit == PPOConfig.obs_clip:
+        return config
+    normalizes = config.normalize_observations or any(map(_normalizes, policies.values()))
+    return replace(config, obs_clip=limit, normalize_observations=normalizes)
+
+
+def _check_limit(config: PPOConfig, policy: Policy) -> None:
+    """Refuse settings under which the policy's observations would be limited otherwise; see `with_limit_of`."""
+    limit = _limit(policy)
+    folded = _normalizes(policy) and not config.normalize_observations
+    if limit != config.obs_clip or (folded and limit != PPOConfig.obs_clip):
+        raise RookeryError(
+            f"the policy to start from limits normalized observations to {limit}, and this one "
+            f"{'raw' if folded else 'normalized'} ones to {config.obs_clip}: give obs_clip={limit} and "
+            f"normalize_observations={str(config.normalize_observations or folded).lower()}."
+        )
 
 
 def _limit(policy: Policy) -> float:
@@ -69,11 +85,10 @@ def _limit(policy: Policy) -> float:
     return first.clip
 
 
-def _keeps_limit(config: PPOConfig, policy: Policy) -> bool:
-    """True where the learner's normalizer does what the stored one does: it normalizes, or neither does. One that is folded
-    into the first layer has no limit that a learner of raw observations could have."""
+def _normalizes(policy: Policy) -> bool:
+    """False where the normalizer changes nothing within its limit."""
     mean, std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
-    return config.normalize_observations or not (bool(mean.any()) or bool((std != 1.0).any()))
+    return bool(mean.any()) or bool((std != 1.0).any())
 
 
 @torch.no_grad()
@@ -94,11 +109,7 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
         stored = groups.get(name)
         if policy is None or stored is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
-        if _keeps_limit(ppo.config, policy) and _limit(policy) != ppo.config.obs_clip:
-            raise RookeryError(
-                f"the policy to start from limits normalized observations to {_limit(policy)}, and this one to "
-                f"{ppo.config.obs_clip}: give obs_clip={_limit(policy)}."
-            )
+        _check_limit(ppo.config, policy)
         if _is_same(ppo.config, learner, policy, stored):
             _copy(learner, policy)
         else:
@@ -113,7 +124,7 @@ def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: G
     own, theirs = ((g.observation, g.history, g.action.kind) for g in (learner.spec, stored))
     same = StageChain(tuple(learner.chains.policy)) == policy.chain and own == theirs
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
-    return same and _keeps_limit(config, policy) and not plain
+    return same and (config.normalize_observations or not _normalizes(policy)) and not plain
 
 
 def _copy(learner: GroupLearner, policy: Policy) -> None:

@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from rookery.cli.main import COMMANDS, guarded, main
 from rookery.cli.train import print_next_steps
-from rookery.experiments.runs import find_run
+from rookery.experiments.runs import find_run, open_run
 from rookery.experiments.settings import RunSettings
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.video import read_video
@@ -481,10 +481,14 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path, capsys):
 
 
 def test_train_can_imitate_the_classical_controller(tmp_path):
-    """Two short iterations make a run that can be evaluated, and that PPO goes on from."""
+    """Two short iterations make a run that can be evaluated, and that PPO goes on from, with the same limit of observations."""
     out = tmp_path / "script"
     small = ["--num-envs", "8", "--steps", "512", "--hidden", "16"]
-    assert main(["train", "drone-hover", "--algorithm", "dagger", "--out", str(out), *small]) == 0
+    assert main(["train", "drone-hover", "--algorithm", "dagger", "--obs-clip", "3.5", "--out", str(out), *small]) == 0
     assert main(["eval", str(out), "--episodes", "2", "--json"]) == 0
     assert main(["train", "drone-hover", "--init", str(out), "--out", str(tmp_path / "ppo"), *small]) == 0
+    for run in (out, tmp_path / "ppo"):
+        (policy,) = open_run(run)[0].values()
+        assert policy.chain.links[0].to_json()["clip"] == 3.5
+    assert "obs_clip = 3.5" in (tmp_path / "ppo" / "settings.toml").read_text()
     assert main(["train", "drone-hover", "--algorithm", "sarsa"]) == 2

@@ -128,7 +128,7 @@ def test_states_are_the_critics_observation_set():
 
 
 def test_agents_are_rows():
-    task = isaacgym.make(task="drone-swap", num_envs=12)
+    task = isaacgym.make(seed=0, task="drone-swap", num_envs=12)
     plain = rookery.make("drone-swap", 2, seed=0)
     obs, _ = plain.reset()
     assert (task.num_envs, task.agents_per_world) == (12, 6)

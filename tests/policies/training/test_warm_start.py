@@ -203,11 +203,16 @@ def test_the_limit_of_the_normalizer_is_kept():
     want = policies["point"](obs)
     assert want.std() > 1e-2
     assert torch.equal(new.policies()["point"](obs), want)
-    with pytest.raises(RookeryError, match=r"to 0\.5, and this one to 10\.0: give obs_clip=0\.5"):
-        warm_start(PPO(FakeEnv(8), BASE), policies, groups_of(old))
+    raw = dataclasses.replace(BASE, normalize_observations=False)
+    assert with_limit_of(raw, policies) == config  # folded into the first layer, the normalizer would have no limit
+    for wrong, words in ((BASE, "this one normalized ones to 10.0"), (raw, "this one raw ones to 10.0")):
+        with pytest.raises(
+            RookeryError, match=rf"to 0\.5, and {words}: give obs_clip=0.5 and normalize_observations=true"
+        ):
+            warm_start(PPO(FakeEnv(8), wrong), policies, groups_of(old))
     with pytest.raises(RookeryError, match=r"to 0\.5, and obs_clip is 3\.0: leave obs_clip out"):
         with_limit_of(dataclasses.replace(BASE, obs_clip=3.0), policies)
+    usual = trained(BASE).policies()
     with pytest.raises(RookeryError, match=r"0\.5 in point, 10\.0 in other"):
-        with_limit_of(BASE, policies | {"other": trained(BASE).policies()["point"]})
-    raw = dataclasses.replace(BASE, normalize_observations=False)
-    assert with_limit_of(raw, policies) is raw  # the stored normalizer is folded into the first layer
+        with_limit_of(BASE, policies | {"other": usual["point"]})
+    assert with_limit_of(raw, usual) is raw
