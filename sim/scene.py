@@ -114,8 +114,8 @@ class Scene:
         Args:
             name: of the count.
             pairs: of parts, such as ``("body:go2/base", "world")``: contacts of a robot with the floor. A part is "world" (the
-                world's own geoms), "body:NAME" (that body and all that hangs on it) or "geom:NAME". The same body twice stands
-                for contacts of its links with each other.
+                world's own geoms), "geom:NAME", "body:NAME" (that body and all that hangs on it), or likewise the body of
+                "joint:NAME" or "site:NAME". The same body twice stands for contacts of its links with each other.
             but: pairs whose contacts are left out, each of them among `pairs`: ``("geom:go2/FL_foot", "world")``. Names that
                 the scene does not have are an error when it is compiled.
         """

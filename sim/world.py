@@ -86,6 +86,20 @@ class Joints(abc.ABC):
     def vel(self) -> Tensor:
         """[N, J] rad/s or m/s."""
 
+    def keep_torque(self) -> None:
+        """From now on, keep `torque`; it costs the engine a copy of all forces in each control step.
+
+        Raises:
+            RookeryError: the engine cannot.
+        """
+        raise RookeryError("this engine does not keep the torques of joints: take mujoco or pybullet.")
+
+    @property
+    def torque(self) -> Tensor:
+        """[N, J] N m or N, what actuators give at the joint in the last physics step, with what they compensate of gravity
+        (`actuatorgravcomp`). Only after `keep_torque`."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def set_state(self, ids: Ids, pos: Tensor | None = None, vel: Tensor | None = None) -> None:
         """Write positions and velocities, each [n, J]."""

@@ -333,6 +333,11 @@ class Manipulator(Buffers):
         """Read the joints and place the tool. Called after each step and write."""
         read_arms(self.joints.pos.numpy(), self.joints.vel.numpy(), *self.chain, *self._seen)
 
+    @property
+    def motor_torque(self) -> Tensor:
+        """[N, J] N m, what the motors gave in the last physics step, gravity included. Only after `joints.keep_torque`."""
+        return self.joints.torque[:, : len(self.joint_names)]
+
     def reset(self, ids: Tensor, joints: Tensor, opening: float | None = None) -> None:
         """Put arms at joint angles [n, J] rad, at rest, held there. Needs no `refresh`.
 

@@ -19,11 +19,10 @@ from rookery.sim.errors import RookeryError, unknown
 WORLD = "world"
 """The part that is all geoms of the world itself, such as the floor; bodies that are fixed to it are parts of their own."""
 Pair = tuple[str, str]
-"""Two parts: each WORLD, "body:NAME", a body and all that hangs on it, or "geom:NAME". One body twice: contacts of its links
-with each other."""
+"""Two parts: each WORLD, "geom:NAME", "body:NAME", a body and all that hangs on it, or likewise the body of "joint:NAME" or
+"site:NAME". One body twice: contacts of its links with each other."""
 
 _OBJ = mujoco.mjtObj
-_KINDS = {"body": _OBJ.mjOBJ_XBODY, "geom": _OBJ.mjOBJ_GEOM}
 
 
 @dataclass(frozen=True)
@@ -59,12 +58,17 @@ def _part(spec: mujoco.MjSpec, part: str) -> tuple[mujoco.mjtObj, str]:
     if part == WORLD:
         return _OBJ.mjOBJ_BODY, spec.worldbody.name
     kind, _, name = part.partition(":")
-    if kind not in _KINDS:
-        raise RookeryError(f"{part!r} is no part of a scene: give {WORLD!r}, 'body:NAME' or 'geom:NAME'.")
-    known = spec.bodies if kind == "body" else spec.geoms
-    if not any(x.name == name for x in known):
-        raise unknown(kind, name, [x.name for x in known if x.name])
-    return _KINDS[kind], name
+    known = {"body": spec.bodies, "geom": spec.geoms, "joint": spec.joints, "site": spec.sites}
+    if kind not in known:
+        raise RookeryError(
+            f"{part!r} is no part of a scene: give {WORLD!r}, or one of {', '.join(f'{k}:NAME' for k in known)}."
+        )
+    found = next((x for x in known[kind] if x.name == name), None)
+    if found is None:
+        raise unknown(kind, name, [x.name for x in known[kind] if x.name])
+    if kind == "geom":
+        return _OBJ.mjOBJ_GEOM, name
+    return _OBJ.mjOBJ_XBODY, name if kind == "body" else found.parent.name
 
 
 class ContactCounts:

@@ -34,6 +34,7 @@ from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, add_
 from rookery.robots.manipulators.table import PANDA, find_manipulator
 from rookery.robots.manipulators.tool_actions import STEP
 from rookery.sim.actuation import Actuation
+from rookery.sim.engines.contact_counts import WORLD
 from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import (
@@ -55,7 +56,17 @@ from rookery.sim.rotations import matrix, quaternion
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.task import Task
+from rookery.tasks.strain import STRAIN_METRICS, Strain
 
+HARDWARE_METRICS = {
+    **STRAIN_METRICS,
+    "torque_peak_share": "largest torque of any joint at the end of any control step, as a share of its motor's limit",
+    "undesired_contact": "share of the control steps in which anything of an arm but its fingers touches the table",
+    "self_collision": "share of the control steps in which links of an arm touch each other, or another arm",
+}
+"""Definitions of `Strain.metrics` of an arm; torques are those of the motors, gravity included."""
+UNDESIRED, SELF = "undesired", "self"
+"""Counts of contacts (`Scene.count_contacts`)."""
 Box = tuple[tuple[float, float, float], tuple[float, float, float]]
 """m, two corners, the lower values first."""
 DEFAULT_RANDOMIZATION = {
@@ -122,6 +133,7 @@ class ArmTask(Task):
             "success": "1 where the task is done at the end, and has been without a break for the task's hold_s",
             "done_at_any_time": "1 where it was done at any control step",
             "seconds": "s, until it was first done; the time so far while it was not",
+            **HARDWARE_METRICS,
         }
     )
 
@@ -219,6 +231,17 @@ class ArmTask(Task):
         for mount in self.mounts.values():
             pos = self.base_of(mount)
             add_manipulator(scene, self.model, self.action, mount.prefix, pos=pos, quat=mount.quat)
+        self.count_contacts(scene)
+
+    def count_contacts(self, scene: Scene) -> None:
+        """Count what arms should not touch: with anything but fingers the table, and each other, or with one link another."""
+        names = [self.model.name if mount.prefix is None else mount.prefix for mount in self.mounts.values()]
+        arms = [f"body:{name}/{self.model.base}" for name in names]
+        fingers = [f"joint:{name}/{finger}" for name in names for finger in self.model.fingers]
+        scene.count_contacts(UNDESIRED, [(arm, WORLD) for arm in arms], [(finger, WORLD) for finger in fingers])
+        hands = [f"site:{name}/{self.model.tool}" for name in names]
+        pairs = [(arm, other) for i, arm in enumerate(arms) for other in arms[i:]]
+        scene.count_contacts(SELF, pairs, [(hand, hand) for hand in hands])
 
     def base_of(self, mount: ArmMount) -> tuple[float, float, float]:
         """Place of an arm's base, m: arms of short reach are nearer to what they are for."""
@@ -245,6 +268,12 @@ class ArmTask(Task):
         self.robot = next(iter(self.arms.values()))
         self.start_rotation = {g: a.tool_at(a.home[None])[1][0].float() for g, a in self.arms.items()}
         """[3, 3] of each tool at home, to the world."""
+        for arm in self.arms.values():
+            arm.joints.keep_torque()
+        self.strain = Strain(n, torch.tensor(self.model.torque * len(self.arms)))
+        self.child("strain", self.strain)
+        self.undesired = world.contact_count(UNDESIRED)
+        self.colliding = world.contact_count(SELF)
         self.buffer("done", n, dtype=torch.bool)
         self.buffer("ever_done", n, dtype=torch.bool)
         self.buffer("done_steps", n, dtype=torch.int64)
@@ -310,6 +339,7 @@ class ArmTask(Task):
         where = ids.numpy()
         for progress in (*self._progress, self._phase):
             progress[where] = 0
+        self.strain.reset(ids)
         self.reset_objects(ids)
         self.refresh(arms=False)
 
@@ -331,6 +361,9 @@ class ArmTask(Task):
 
     def advance(self) -> None:
         self.refresh()
+        torque = torch.cat([arm.motor_torque for arm in self.arms.values()], dim=1)
+        speed = torch.cat([arm.vel for arm in self.arms.values()], dim=1)
+        self.strain.add(torque, torque.abs(), speed, self.undesired, self.colliding)
         self.terms, done = self.evaluate()
         note_done(done.numpy(), *self._progress)
 
@@ -374,7 +407,8 @@ class ArmTask(Task):
 
     def metrics(self) -> dict[str, Tensor]:
         seconds = self.steps_to_done * self.cfg.control_dt
-        return {"success": self.success().float(), "done_at_any_time": self.ever_done.float(), "seconds": seconds}
+        own = {"success": self.success().float(), "done_at_any_time": self.ever_done.float(), "seconds": seconds}
+        return own | self.strain.metrics(self.steps)
 
     # Frames
 

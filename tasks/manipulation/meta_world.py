@@ -34,7 +34,7 @@ from rookery.sim.sensors.cameras import KINDS
 from rookery.sim.sensors.pictures import PictureConfig, check_pictures, cloud_term, picture_terms
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.terms import Clipped, Constant, Expression, Joined, Previous, Where
-from rookery.tasks.manipulation.arm_task import ArmMount, ArmTask, Box
+from rookery.tasks.manipulation.arm_task import HARDWARE_METRICS, ArmMount, ArmTask, Box
 from rookery.tasks.manipulation.front_camera import CROP, LENSES, add_front_camera
 
 BASE = (0.0, 0.17, 0.2)
@@ -135,6 +135,7 @@ class MetaWorldTask(ArmTask):
             "success": "1 where the task was done at any control step, as Meta-World counts",
             "success_at_end": "1 where the task is done at the last control step",
             "seconds": "s, until it was first done; the time so far while it was not",
+            **HARDWARE_METRICS,
         }
     )
 
@@ -346,7 +347,8 @@ class MetaWorldTask(ArmTask):
 
     def metrics(self) -> dict[str, Tensor]:
         seconds = self.steps_to_done * self.cfg.control_dt
-        return {"success": self.success().float(), "success_at_end": self.done.float(), "seconds": seconds}
+        own = {"success": self.success().float(), "success_at_end": self.done.float(), "seconds": seconds}
+        return own | self.strain.metrics(self.steps)
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         return [{"pos": self.target[i].tolist(), "size": 0.015, "rgba": [0.9, 0.2, 0.1, 0.7], "trail": False}]

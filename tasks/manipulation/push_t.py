@@ -24,7 +24,13 @@ from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
 from rookery.sim.terms import Sines, Yaw
-from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.arm_task import (
+    DEFAULT_RANDOMIZATION,
+    HARDWARE_METRICS,
+    ArmTask,
+    ArmTaskConfig,
+    ToolTarget,
+)
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 from rookery.tasks.manipulation.overlap import overlap
 from rookery.tasks.manipulation.pusher import CANDIDATES, best_push, travel_left
@@ -69,6 +75,7 @@ class PushT(ArmTask):
             "seconds": "s, until it was first done; the time so far while it was not",
             "coverage": "share of the goal that the T covers, the largest of the episode",
             "coverage_at_end": "the same at the last control step",
+            **HARDWARE_METRICS,
         }
     )
 

@@ -21,8 +21,10 @@ class ContactRecorder(ContactSums):
         self._dt = world.dt
         columns: list[int] = []
         self._starts = []
+        self.sensors: list[int] = []
         for pair in pairs:
             sensor = world.model.sensor(sensor_name(pair))
+            self.sensors.append(int(sensor.id))
             self._starts.append(len(columns))
             # of each contact point the normal force, then two tangential ones
             columns += range(int(sensor.adr[0]), int(sensor.adr[0] + sensor.dim[0]), 3)

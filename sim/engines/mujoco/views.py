@@ -163,6 +163,13 @@ class MujocoJoints(Joints):
     def vel(self) -> Tensor:
         return _single(self._qvel[:, self._v])
 
+    def keep_torque(self) -> None:
+        self._world.batch.bind("qfrc_actuator")
+
+    @property
+    def torque(self) -> Tensor:
+        return _single(self._world.batch.bind("qfrc_actuator")[:, self._v])
+
     def set_state(self, ids: Ids, pos: Tensor | None = None, vel: Tensor | None = None) -> None:
         rows = np.arange(self._world.num_envs) if ids is None else ids.numpy()
         if pos is not None:
@@ -219,10 +226,10 @@ class MujocoSensor(EngineSensor):
         self.name = name
         self._world = world
         (i,) = object_ids(world.model, _OBJ.mjOBJ_SENSOR, "sensor", [name])
+        self.id = i
         start = int(world.model.sensor_adr[i])
         dim = int(world.model.sensor_dim[i])
         self._data = world.batch.bind("sensordata")[:, start : start + dim]
-        world.derive()
 
     @property
     def data(self) -> Tensor:

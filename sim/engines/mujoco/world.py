@@ -21,10 +21,9 @@ from torch import Tensor
 from rookery.sim.buffers import check_tensors, under
 from rookery.sim.cores import usable_cores
 from rookery.sim.engines.ball_impacts import ball_impacts
-from rookery.sim.engines.contact_counts import CounterReader
 from rookery.sim.engines.contact_sensors import ContactSums, SummedContacts, columns_of
-from rookery.sim.engines.mujoco.contact_sensors import ContactRecorder
 from rookery.sim.engines.mujoco.params import MujocoParams
+from rookery.sim.engines.mujoco.readings import SensorReadings
 from rookery.sim.engines.mujoco.views import Columns, MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.external_aerodynamics import external_aerodynamics
@@ -37,7 +36,6 @@ _NONE = int(mujoco.mjtStage.mjSTAGE_NONE.value)
 _EULER = [
     int(i) for i in (mujoco.mjtIntegrator.mjINT_EULER, mujoco.mjtIntegrator.mjINT_IMPLICITFAST)
 ]  # for free bodies
-_NO_SENSORS = int(mujoco.mjtDisableBit.mjDSBL_SENSOR)
 _WARN = mujoco.mjtWarning
 # the warnings after which mj_step puts a simulation back to its defaults, and that of controls that are NaN or huge, which
 # mj_step takes for zero and which end a rollout early
@@ -90,16 +88,13 @@ class MujocoWorld(World):
         self.scene = scene
         self._contact_pairs = scene.contact_pairs
         self._touching: ContactSums | None = None  # made by the first view of contacts
-        self._counts: CounterReader | None = None  # made by the first view of a count
-        self._readings = np.zeros((num_envs, 0, self.model.nsensordata))  # of each physics step of a rollout
         self.peaks: np.ndarray | None = None  # [N, nu] N or N m, see keep_peaks
         self._forces = np.zeros((num_envs, 0, self.model.nu))  # of each physics step of a rollout
         self._rows: np.ndarray | None = None  # [N, K, nu] schedule of the next step
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_derived = False
-        self._flags = self.batch.expand("opt.disableflags")
-        self._flags |= _NO_SENSORS  # they cost time in every step; the first sensor view switches them on
+        self.readings = SensorReadings(self)
         self.batch.reset(stage=_NONE)
         self._initial = self.batch.state[0].copy()
         self._initial_control = self.batch.bind("ctrl")[0].copy()
@@ -115,8 +110,11 @@ class MujocoWorld(World):
         return MujocoActuators(self, names)
 
     def sensors(self, name: str) -> MujocoSensor:
-        self._flags &= ~_NO_SENSORS
-        return MujocoSensor(self, name)
+        sensor = MujocoSensor(self, name)
+        self.readings.compute([sensor.id])
+        self.derive()
+        self.forward()
+        return sensor
 
     def contact_sensor(self, geom: str, others: Sequence[str]) -> SummedContacts:
         columns = columns_of(self._contact_pairs, geom, others)
@@ -125,10 +123,7 @@ class MujocoWorld(World):
         return SummedContacts(self._touching, geom, others, columns)
 
     def contact_count(self, name: str) -> torch.Tensor:
-        if self._counts is None:
-            self._flags &= ~_NO_SENSORS
-            self._counts = CounterReader(self.model, self.scene.contact_counts, self.num_envs)
-        return self._counts.view(name)
+        return self.readings.count(name)
 
     def _new_contacts(self) -> ContactSums:
         pairs = self._contact_pairs
@@ -136,8 +131,7 @@ class MujocoWorld(World):
         if self._impacts is not None and all(self._impacts.resolves(pair) for pair in pairs):
             sums = ContactSums(self.num_envs, len(pairs))
         else:
-            self._flags &= ~_NO_SENSORS
-            sums = ContactRecorder(self, pairs)
+            sums = self.readings.record(pairs)
         if self._impacts is not None:
             self._impacts.report(pairs, sums)
         return sums
@@ -172,8 +166,7 @@ class MujocoWorld(World):
         self._params.flush()
         if self._touching is not None:
             self._touching.clear()
-        if self._counts is not None:
-            self._counts.clear()
+        self.readings.clear_counts()
         if self.peaks is not None:
             self.peaks[:] = 0.0
         rows = self._take_rows(k)
@@ -181,24 +174,12 @@ class MujocoWorld(World):
             self.wind.blow(k)
         if self.inner_loops or self._flies:
             self._step_one_by_one(k, rows)
-        elif rows is not None or self.peaks is not None or self._reads:
+        elif rows is not None or self.peaks is not None or self.readings.every_step:
             self._rollout(k, rows)
         else:
             self._call(self._last_stage, k)
         self.version += 1
         self._collect_failures()
-
-    @property
-    def _reads(self) -> bool:
-        """Sensors are read after every physics step."""
-        return self._counts is not None or isinstance(self._touching, ContactRecorder)
-
-    def _take_readings(self, readings: np.ndarray, step: int) -> None:
-        """Sensors' readings [N, k, nsensordata] of k physics steps, the first of which is number `step`."""
-        if isinstance(self._touching, ContactRecorder):
-            self._touching.take(readings, step)
-        if self._counts is not None:
-            self._counts.take(readings)
 
     @property
     def _last_stage(self) -> int:
@@ -234,8 +215,7 @@ class MujocoWorld(World):
                 self._fly(i, users, control, wrench)
             else:
                 self._call(self._last_stage if i == k - 1 else _NONE)
-            if self._reads:
-                self._take_readings(self.batch.bind("sensordata")[:, None], i)
+            self.readings.take_present(i)
             self._raise_peaks(self.batch.bind("actuator_force"))
             self.version += 1
         if self._flies:  # between control steps the state holds the user's wrenches and no others
@@ -279,10 +259,8 @@ class MujocoWorld(World):
         head = k - 1 if self.needs_derived else k
         if head:
             out: dict[str, np.ndarray] = {}
-            if self._reads:
-                if self._readings.shape[1] != head:
-                    self._readings = np.zeros((self.num_envs, head, self.model.nsensordata))
-                out["sensordata"] = self._readings
+            if self.readings.every_step:
+                out["sensordata"] = self.readings.room(head)
             if self.peaks is not None:
                 if self._forces.shape[1] != head:
                     self._forces = np.zeros((self.num_envs, head, self.model.nu))
@@ -291,8 +269,8 @@ class MujocoWorld(World):
                 self.batch.rollout(head, None if rows is None else rows[:, :head], record=tuple(out), out=out)
             except SimulationError as e:
                 self._put_back(e.ids)
-            if self._reads:
-                self._take_readings(self._readings, 0)
+            if self.readings.every_step:
+                self.readings.take(out["sensordata"], 0)
             for i in range(head if self.peaks is not None else 0):
                 self._raise_peaks(self._forces[:, i])
         if self.needs_derived:
@@ -300,8 +278,7 @@ class MujocoWorld(World):
                 self.batch.bind("ctrl")[:] = rows[:, -1]
             self._call(_VEL)
             self._raise_peaks(self.batch.bind("actuator_force"))
-            if self._reads:
-                self._take_readings(self.batch.bind("sensordata")[:, None], head)
+            self.readings.take_present(head)
 
     def _raise_peaks(self, forces: np.ndarray) -> None:
         """Take the forces [N, nu] of a physics step into the peaks, where they are kept."""
@@ -323,8 +300,7 @@ class MujocoWorld(World):
         self.failures += len(bad)
         if self._touching is not None:
             self._touching.clear(self._failed)
-        if self._counts is not None:
-            self._counts.clear(self._failed)
+        self.readings.clear_counts(self._failed)
         if self.peaks is not None:
             self.peaks[bad] = 0.0
         self.reset(self._failed)

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
+from torch import Tensor
 
 from rookery.sim.engines.contact_counts import ContactCounts, members
-from rookery.sim.engines.contact_sensors import ContactSums, Pair
+from rookery.sim.engines.contact_sensors import ContactSums
 
 if TYPE_CHECKING:
     from rookery.sim.engines.pybullet.world import PyBulletWorld
 
 Seat = tuple[int, int]
+Watcher = TypeVar("Watcher", "ContactReader", "ContactCounter")
 
 
 class ContactReader(ContactSums):
     """Reads the contact points of all pairs of a `pybullet` world."""
 
-    def __init__(self, world: PyBulletWorld, pairs: Sequence[Pair]) -> None:
+    def __init__(self, world: PyBulletWorld) -> None:
+        pairs = world.scene.contact_pairs
         super().__init__(world.num_envs, len(pairs))
         self._world = world
         self._columns: dict[tuple[Seat, Seat], int] = {}
@@ -61,8 +63,8 @@ class ContactCounter(ContactCounts):
         self._pairs = (both | both.transpose(0, 2, 1)).transpose(1, 2, 0)  # [colliders, colliders, sensors]
         self._at: dict[Seat, int] = {seat: i for i, seat in enumerate(world.built[0].seats)}
 
-    def take(self) -> None:
-        """Take in the contacts of the last Bullet step."""
+    def take(self, time: float, dt: float) -> None:
+        """Count the contacts of the last Bullet step; see ContactReader.take."""
         found = np.zeros((self._world.num_envs, 1, len(self.sensors)))
         for i in range(self._world.num_envs):
             for q in self._world.contacts(i):
@@ -70,3 +72,27 @@ class ContactCounter(ContactCounts):
                 if first is not None and second is not None:
                     found[i, 0] += self._pairs[first, second]
         self.add(found)
+
+
+class Watchers:
+    """What looks at contacts in every Bullet step of a world, each made when it is first asked for."""
+
+    def __init__(self, world: PyBulletWorld) -> None:
+        self._world = world
+        self._made: dict[type, ContactReader | ContactCounter] = {}
+
+    def of(self, kind: type[Watcher]) -> Watcher:
+        """The watcher of a kind."""
+        if kind not in self._made:
+            self._made[kind] = kind(self._world)
+        return cast(Watcher, self._made[kind])
+
+    def take(self, time: float, dt: float) -> None:
+        """See ContactReader.take."""
+        for watcher in self._made.values():
+            watcher.take(time, dt)
+
+    def clear(self, rows: slice | Tensor = slice(None)) -> None:
+        """Forget all contacts of some worlds."""
+        for watcher in self._made.values():
+            watcher.clear(rows)

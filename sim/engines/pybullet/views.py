@@ -98,6 +98,7 @@ class PyBulletJoints(Joints):
         for name, j in zip(names, ids, strict=True):
             if int(model.jnt_type[j]) not in (int(_JNT.mjJNT_HINGE), int(_JNT.mjJNT_SLIDE)):
                 raise RookeryError(f"joint {name!r} is not a hinge or slide: read its body instead.")
+        self._j = ids
         self._q = model.jnt_qposadr[ids]
         self._v = model.jnt_dofadr[ids]
 
@@ -110,6 +111,15 @@ class PyBulletJoints(Joints):
     def vel(self) -> Tensor:
         self._world.read()
         return torch.from_numpy(self._world.qvel[:, self._v].astype(np.float32))
+
+    def keep_torque(self) -> None:
+        """They are always kept."""
+
+    @property
+    def torque(self) -> Tensor:
+        gravity = np.stack([self._world.mj_data(i).qfrc_gravcomp[self._v] for i in range(self._world.num_envs)])
+        torque = self._world.torque[:, self._v] + self._world.model.jnt_actgravcomp[self._j] * gravity
+        return torch.from_numpy(torque.astype(np.float32))
 
     def set_state(self, ids: Ids, pos: Tensor | None = None, vel: Tensor | None = None) -> None:
         rows = _rows(self._world, ids)

@@ -31,7 +31,7 @@ from rookery.sim.engines.pybullet import client as pybullet_client
 from rookery.sim.engines.pybullet import model as pybullet_model
 from rookery.sim.engines.pybullet import poses
 from rookery.sim.engines.pybullet.actuation import BulletActuation, substeps
-from rookery.sim.engines.pybullet.contact_sensors import ContactCounter, ContactReader
+from rookery.sim.engines.pybullet.contact_sensors import ContactCounter, ContactReader, Watchers
 from rookery.sim.engines.pybullet.forces import apply_local, apply_world, external_wrenches
 from rookery.sim.engines.pybullet.kinematics import BulletKinematics
 from rookery.sim.engines.pybullet.params import PyBulletParams
@@ -85,6 +85,7 @@ class PyBulletWorld(World):
         self._mocap_0 = np.concatenate((model.body_pos[placed], model.body_quat[placed]), axis=1)
         self.mocap = np.repeat(self._mocap_0[None], num_envs, axis=0)  # [N, nmocap, 7] m, wxyz
         self._com = np.repeat(model.body_ipos[None], num_envs, axis=0)  # m, body frame, as Bullet has them now
+        self.torque = np.zeros((num_envs, model.nv))  # of joints, in the last Bullet step
         self.rows: np.ndarray | None = None  # [N, K, nu] controls of the next step
         self._flying = FreeBodies(scene, model, num_envs)
         self.wind = self._flying.wind
@@ -92,9 +93,7 @@ class PyBulletWorld(World):
         ahead = 0.5 * self.dt / self.substeps  # s, see poses.body_to_base
         self._ahead = dict.fromkeys(self._flying.ids.tolist(), ahead)
         self.scene = scene
-        self._contact_pairs = scene.contact_pairs
-        self._touching: ContactReader | None = None  # made by the first view of contacts
-        self._counts: ContactCounter | None = None  # made by the first view of a count
+        self._watchers = Watchers(self)
         self._failed = torch.zeros(0, dtype=torch.int64)
         self.version = 0  # counts changes of the state, so that views know when their copy is old
         self.needs_previous = False  # set by accelerometers
@@ -141,15 +140,11 @@ class PyBulletWorld(World):
         return PyBulletSensor(self, name)
 
     def contact_sensor(self, geom: str, others: Sequence[str]) -> SummedContacts:
-        columns = columns_of(self._contact_pairs, geom, others)
-        if self._touching is None:
-            self._touching = ContactReader(self, self._contact_pairs)
-        return SummedContacts(self._touching, geom, others, columns)
+        columns = columns_of(self.scene.contact_pairs, geom, others)
+        return SummedContacts(self._watchers.of(ContactReader), geom, others, columns)
 
     def contact_count(self, name: str) -> torch.Tensor:
-        if self._counts is None:
-            self._counts = ContactCounter(self)
-        return self._counts.view(name)
+        return self._watchers.of(ContactCounter).view(name)
 
     @property
     def params(self) -> PyBulletParams:
@@ -173,10 +168,7 @@ class PyBulletWorld(World):
         if self.wind is not None:
             self.wind.blow(k)
         bad = np.zeros(self.num_envs, dtype=bool)
-        if self._touching is not None:
-            self._touching.clear()
-        if self._counts is not None:
-            self._counts.clear()
+        self._watchers.clear()
         self.peaks[:] = 0.0
         for i in range(k):
             for loop in self.inner_loops:
@@ -185,11 +177,7 @@ class PyBulletWorld(World):
             for s in range(self.substeps):
                 self._bullet_step(control, bad)
                 np.maximum(self.peaks, np.abs(self.actuation.force), out=self.peaks)
-                if self._touching is not None:
-                    dt = self.dt / self.substeps
-                    self._touching.take(i * self.dt + s * dt, dt)
-                if self._counts is not None:
-                    self._counts.take()
+                self._watchers.take(i * self.dt + s * self.dt / self.substeps, self.dt / self.substeps)
         if self.rows is not None:
             self.control[:] = self.rows[:, -1]
             self.rows = None
@@ -206,7 +194,7 @@ class PyBulletWorld(World):
         if self.needs_previous:
             self.read()
             self.previous = (self.qpos.copy(), self.qvel.copy())
-        tau = self.actuation.forces(control, self.qpos, self.qvel, dt)
+        self.torque = tau = self.actuation.forces(control, self.qpos, self.qvel, dt)
         sites = [(s.wrench @ self.actuation.force[:, s.columns, None])[..., 0] for s in self.actuation.sites]
         wrench = external_wrenches(self)
         bad |= ~np.isfinite(tau).all(axis=1) | ~np.isfinite(wrench).all(axis=(1, 2))
@@ -341,10 +329,7 @@ class PyBulletWorld(World):
         self._failed = torch.from_numpy(rows.astype(np.int64))
         if len(rows):
             self.failures += len(rows)
-            if self._touching is not None:
-                self._touching.clear(self._failed)
-            if self._counts is not None:
-                self._counts.clear(self._failed)
+            self._watchers.clear(self._failed)
             self.peaks[rows] = 0.0
             for i in rows:  # anew, since NaN can stay in Bullet's broad phase and caches
                 self.built[i] = self._build(int(i))

@@ -27,6 +27,8 @@ COMMAND = np.array([[0.4, 0.1, 0.3], [-0.2, -0.3, -0.5], [0.8, 0.0, 0.6], [0.0, 
 PHASE = np.array([0.1, 0.35, 0.8, 0.2])
 CONTACT = np.array([[1, 0, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1], [1, 1, 0, 1]], bool)
 FALLEN = np.array([False, True, False, False])
+UNDESIRED = np.array([0, 3, 0, 1])  # contact points of anything but feet with the floor
+COLLIDING = np.array([0, 0, 2, 0])
 SWING = np.array([[1, 0, 0, 1], [1, 0, 0, 1], [0, 1, 1, 0], [0, 0, 0, 0]], bool)  # a trot: front left with rear right
 SWING_PHASE = np.array([[0.1, 0, 0, 0.1], [0.35, 0, 0, 0.35], [0, 0.3, 0.3, 0], [0, 0, 0, 0]])
 MOVING = np.array([1, 1, 1, 0])
@@ -75,14 +77,23 @@ class LeggedScene:
         for buffer, value in (
             (task.command, COMMAND), (task.phase, PHASE), (task.contact, CONTACT), (task.robot.force, self.torque),
             (task.last_action, self.action), (task.before_action, self.before), (task.slip, self.slip),
-            (task.fallen, FALLEN),
+            (task.fallen, FALLEN), (task.undesired, UNDESIRED), (task.colliding, COLLIDING),
         ):  # fmt: skip
             buffer.copy_(torch.from_numpy(value))
         task.refresh()
         self.feet = np.zeros((N, 4))  # m, of the lowest point of each foot
         self.foot_velocity = np.zeros((N, 4, 3))  # m/s, world
+        self.knees = np.zeros((N, 4))  # m
+        model = self.env.world.model
+        stand = mujoco.MjData(model)
+        stand.qpos[:7] = 0.0, 0.0, 0.29, 1.0, 0.0, 0.0, 0.0
+        stand.qpos[7 : 7 + joints] = self.home
+        mujoco.mj_forward(model, stand)
+        calves = [model.joint(name.replace("foot", "calf")).id for name in FEET]
+        self.standing_knees = stand.xanchor[calves, 2]  # m
         for i in range(N):
-            data, model = self.env.mj_data(i), self.env.world.model
+            data = self.env.mj_data(i)
+            self.knees[i] = data.xanchor[calves, 2]
             for k, name in enumerate(FEET):
                 self.feet[i, k] = data.geom(name).xpos[2] - model.geom(name).size[0]
                 both = np.zeros(6)
@@ -116,6 +127,9 @@ class LeggedScene:
             "action_rate": ((self.action - self.before) ** 2).sum(1),
             "hip_pos": (hips**2).sum(1),
             "stand_still": np.abs(self.offset[:, :12]).sum(1) * (1 - MOVING),
+            "undesired_contacts": (UNDESIRED > 0).astype(float),
+            "self_collision": (COLLIDING > 0).astype(float),
+            "kneeling": np.maximum(0.6 - self.knees / self.standing_knees, 0.0).sum(1),
             "termination": FALLEN.astype(float),
             "alive": (~FALLEN).astype(float),
         }

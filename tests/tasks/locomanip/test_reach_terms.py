@@ -16,6 +16,7 @@ from scipy.spatial.transform import Rotation
 
 import rookery
 from rookery.tasks.locomanip.reach import ReachConfig
+from rookery.tasks.strain import STRAIN_METRICS
 
 GOAL_POS = {
     0.0: np.array([[0.45, 0.1, 0.55], [0.5, -0.2, 0.4], [0.3, 0.3, 0.6], [0.4, 0.0, 0.5]]),
@@ -289,7 +290,7 @@ def test_metrics(reach):
         "action_change": [0.1, 0.2, 0, 0.05],
         "torque_peak": [1, 2, 3, 4],
     }
-    assert set(got) == set(expected)
+    assert set(got) == {*expected, "height_error", "knee_height", *STRAIN_METRICS}
     for name, value in expected.items():
         assert got[name].tolist() == pytest.approx(value, rel=1e-4), name
     task.sum_position.copy_(50 * torch.tensor([0.031, 0.029, 0.029, 0.0]))
