@@ -1,4 +1,7 @@
-"""A drone of four rotors from a URDF or MJCF file: mass, inertia and places of the rotors; the rotors' thrust is a setting."""
+"""A drone of four rotors from a URDF, MJCF or SDF file: mass, inertia and places of the rotors.
+
+The rotors' thrust is a setting, or what the motors of an SDF say.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ from numpy.typing import NDArray
 from rookery.robots.drones.hummingbird import HUMMINGBIRD
 from rookery.robots.own import checks
 from rookery.robots.own.legs import corners
-from rookery.robots.own.parts import name_all, strip
+from rookery.robots.own.parts import is_rotor, name_all, strip
 from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
+from rookery.robots.own.sdf import Motor
 from rookery.robots.own.settings import RobotSettings
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY, CascadeGains, DroneParameters, Triple
@@ -27,8 +31,6 @@ SETTINGS = (
     "family", "name", "rpy", "rotors", "directions", "max_thrust", "torque_ratio", "tau", "propeller_radius", "max_tilt",
     "max_velocity", "mend_inertia",
 )  # fmt: skip
-ROTOR_WORDS = ("rotor", "prop", "motor")
-"""One of these is in the name of a rotor's link."""
 MARK = "rookery_rotor_"  # names of the sites at the rotors
 DIRECTIONS = (-1, 1, -1, 1)
 """Signs of the reaction torques, clockwise from the front right, as a Crazyflie's."""
@@ -38,7 +40,7 @@ Floats = NDArray[np.float64]
 
 
 def load_drone(path: str | Path, **given: Any) -> OwnRobot[DroneParameters]:
-    """The drone of a URDF or MJCF file, checked.
+    """The drone of a URDF, MJCF or SDF file, checked.
 
     Args:
         path: of the file; ``my.toml`` beside ``my.urdf`` may hold settings.
@@ -62,7 +64,7 @@ def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
     source = read(file, floating=True, rpy=s.vector("rpy"))
     notes = [*source.notes, "it is drawn as an airframe of its size; its own meshes are left out."]
     strip(source.spec)
-    _mark_rotors(source)
+    marked = _mark_rotors(source)
     for joint in _moved(source.spec):
         source.spec.delete(joint)  # the engine has the rotors' own motion
     notes += checks.check_mass(source, s.raw("mend_inertia") is True)
@@ -77,22 +79,27 @@ def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
         range(4), key=lambda i: -math.atan2(rotors[i, 1], rotors[i, 0]) % math.tau
     )  # from ahead to the right
     rotors = rotors[order]
+    motors = _motors(s, source, [marked[i] for i in order] if not s.has("rotors") else [])
     directions = s.raw("directions")
+    if directions is None and motors:
+        directions = tuple(m.direction for m in motors)
     if directions is None:
         s.guess("directions", f"{list(DIRECTIONS)}, clockwise from the front right")
         directions = DIRECTIONS
     moments = _moments(file, tensor)
     gap = min(float(np.linalg.norm(rotors[i] - rotors[j])) for i in range(4) for j in range(i))
     radius = s.number("propeller_radius", round(0.4 * gap, 4), "m")
-    thrust = s.number("max_thrust", round(0.5 * mass * GRAVITY, 4), "N")
-    ratio = s.number("torque_ratio", round(0.16 * radius, 5), "m")
-    tau = s.number("tau", 0.04, "s")
+    stated = motors[0] if motors else None
+    thrust = _stated(s, "max_thrust", None if stated is None else stated.thrust, round(0.5 * mass * GRAVITY, 4), "N")
+    ratio = _stated(s, "torque_ratio", None if stated is None else stated.ratio, round(0.16 * radius, 5), "m")
+    tau_up = _stated(s, "tau", None if stated is None else stated.tau_up, 0.04, "s")
+    tau_down = _stated(s, "tau", None if stated is None else stated.tau_down, 0.04, "s")
     body_radius, body_height = _size(model, centre, rotors)
     name = plain_name(str(s.raw("name") or source.name))
     made = DroneParameters(
         name=name, mass=round(mass, 6), inertia=moments, rotor_positions=tuple(_triple(r) for r in rotors),
         directions=tuple(directions), thrust_curve=(0.0, 0.0, thrust), torque_curve=(0.0, 0.0, ratio * thrust),
-        tau_up=tau, tau_down=tau, propeller_radius=radius, body_radius=body_radius, body_height=body_height,
+        tau_up=tau_up, tau_down=tau_down, propeller_radius=radius, body_radius=body_radius, body_height=body_height,
         max_rate=HUMMINGBIRD.max_rate, max_tilt=s.number("max_tilt", HUMMINGBIRD.max_tilt, "rad"),
         max_velocity=s.number("max_velocity", HUMMINGBIRD.max_velocity, "m/s"), gains=HUMMINGBIRD.gains, look="iris",
     )  # fmt: skip
@@ -105,17 +112,52 @@ def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
     return OwnRobot(made.name, "drone", file, made, tuple(s.guessed), tuple(notes))
 
 
-def _mark_rotors(source: Source) -> None:
+def _motors(s: RobotSettings, source: Source, links: list[str]) -> list[Motor]:
+    """What the motors of these links say, where they all do; empty where none does."""
+    found = [source.motors[name] for name in links if name in source.motors]
+    if not found:
+        return []
+    if len(found) != len(links):
+        missing = [name for name in links if name not in source.motors]
+        raise RookeryError(f"{source.path} has motors, but none for {', '.join(missing)}: give each rotor one.")
+    first = found[0]
+    for m in found:
+        pairs = (
+            (m.thrust, first.thrust),
+            (m.ratio, first.ratio),
+            (m.tau_up, first.tau_up),
+            (m.tau_down, first.tau_down),
+        )
+        if not all(math.isclose(a, b, rel_tol=0.01) for a, b in pairs):
+            raise RookeryError(
+                f"the motors of {source.path} differ, and a drone here has four alike: give them the same constants, or leave "
+                "them out and give max_thrust, torque_ratio and tau in the settings."
+            )
+    return found
+
+
+def _stated(s: RobotSettings, name: str, stated: float | None, guess: float, unit: str) -> float:
+    """A setting, else what the file states (above 0), else the guess, which is told once."""
+    if not s.has(name) and stated:
+        return stated
+    if not s.has(name) and any(g.startswith(f"{name} = ") for g in s.guessed):
+        return guess
+    return s.number(name, guess, unit)
+
+
+def _mark_rotors(source: Source) -> list[str]:
     """Name all parts, and put a site at each rotor: the file's own sites, else the origins of the rotors' links; where
-    all of these are one, the places that their <inertial>s give."""
+    all of these are one, the places that their <inertial>s give. Gives the names of sites or links."""
     sites = [site for site in source.spec.sites if is_rotor(site.name)]
     links = [] if sites else [b for b in source.spec.bodies if is_rotor(b.name) and b.name != BASE]
     at_once = len({(b.parent.name, *np.round(b.pos, 6)) for b in links}) == 1 < len(links)
     places = [source.centres.get(b.name, (0.0, 0.0, 0.0)) if at_once else (0.0, 0.0, 0.0) for b in links]
+    names = [part.name for part in (sites or links)]
     name_all(source.spec)
     sites += [body.add_site(pos=list(place)) for body, place in zip(links, places, strict=True)]
     for i, site in enumerate(sites):
         site.name = f"{MARK}{i}"
+    return names
 
 
 def _moved(spec: mujoco.MjSpec) -> list[mujoco.MjsJoint]:
@@ -129,11 +171,6 @@ def _check_family(file: Path, spec: mujoco.MjSpec) -> None:
                 f"{file} is no drone that tasks here know: joint {joint.name!r} moves something else than a rotor (a link "
                 "called rotor, prop or motor): fix it in the file, or use the robot for what it is (docs/own_robot.md)."
             )
-
-
-def is_rotor(name: str) -> bool:
-    """True where a link is called as rotors are."""
-    return any(word in name.lower() for word in ROTOR_WORDS)
 
 
 def _triple(values: Floats) -> Triple:
@@ -170,6 +207,7 @@ def _rotors(s: RobotSettings, model: mujoco.MjModel, data: mujoco.MjData) -> Flo
     base = data.body(BASE)
     turn = base.xmat.reshape(3, 3)
     marked = [i for i in range(model.nsite) if model.site(i).name.startswith(MARK)]
+    marked.sort(key=lambda i: int(model.site(i).name.removeprefix(MARK)))
     places = [turn.T @ (data.site_xpos[i] - base.xpos) for i in marked]
     if len(places) != 4:
         raise RookeryError(

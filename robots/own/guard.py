@@ -71,7 +71,7 @@ def check(path: Path, text: bytes | None = None) -> ET.Element:
     seen = _Reading(path)
     root = seen.parse(path, (), text)
     if root.tag == "robot":
-        _check_tree(path, root)
+        check_tree(path, root)
     elif root.tag == "mujoco" and seen.unusual:
         _try_out(path)
     return root
@@ -208,7 +208,7 @@ def _replicated(root: ET.Element) -> float:
     return total
 
 
-def _check_tree(path: Path, robot: ET.Element) -> None:
+def check_tree(path: Path, robot: ET.Element) -> None:
     """The joints of a URDF: no link is moved by two of them, none by itself through others."""
     parents: dict[str, str] = {}
     for joint in robot.findall("joint"):

@@ -21,7 +21,8 @@ from rookery.robots.drones.table import register_drone
 from rookery.robots.manipulators.model import register_manipulator
 from rookery.robots.own.arm import load_arm
 from rookery.robots.own.arm_links import is_arm
-from rookery.robots.own.drone import is_rotor, load_drone
+from rookery.robots.own.drone import load_drone
+from rookery.robots.own.parts import is_rotor
 from rookery.robots.own.quadruped import load_quadruped
 from rookery.robots.own.reading import Source, read
 from rookery.robots.own.result import OwnRobot

@@ -8,8 +8,15 @@ from typing import Any
 import mujoco
 import numpy as np
 
+ROTOR_WORDS = ("rotor", "prop", "motor")
+"""One of these is in the name of a rotor's link."""
 Key = tuple[str, list[float]]
 """A keyframe's name and its qpos."""
+
+
+def is_rotor(name: str) -> bool:
+    """Whether a link is called as rotors are."""
+    return any(word in name.lower() for word in ROTOR_WORDS)
 
 
 def name_all(spec: mujoco.MjSpec) -> None:

@@ -11,7 +11,7 @@ import itertools
 import os
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import mujoco
@@ -20,9 +20,10 @@ from rookery.robots.own import guard
 from rookery.robots.own.conversion import expand_xacro
 from rookery.robots.own.fusing import centres_of, fuse_inertials
 from rookery.robots.own.meshes import mesh_bytes, take_meshes
+from rookery.robots.own.sdf import Motor, to_urdf
 from rookery.sim.errors import RookeryError
 
-KINDS = (".urdf", ".xml", ".mjcf", ".xacro")
+KINDS = (".urdf", ".xml", ".mjcf", ".xacro", ".sdf")
 WORLD = "rookery_world"
 Vector = tuple[float, float, float]
 BASE = "base"
@@ -40,6 +41,7 @@ class Source:
         efforts, speeds: N m (N) and rad/s (m/s), by joint, where a URDF gives them above 0.
         unlimited: revolute joints of a URDF without limits of position.
         notes: what was left out, in sentences.
+        motors: by link, what the motors of an SDF say.
         centres: m, of a URDF's links, in each link's frame: where its <inertial> is.
     """
 
@@ -51,6 +53,7 @@ class Source:
     notes: tuple[str, ...]
     unlimited: tuple[str, ...] = ()
     centres: Mapping[str, Vector] = field(default_factory=dict)
+    motors: Mapping[str, Motor] = field(default_factory=dict)
 
 
 def is_file(name: str) -> bool:
@@ -68,8 +71,12 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
         RookeryError: no such file, an unknown type, one that is damaged, or a mesh that is missing or of an unknown type.
     """
     if path.suffix.lower() not in KINDS:
-        raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file.")
+        raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file, or the SDF of a multirotor.")
     root = guard.check(path, expand_xacro(path) if path.suffix.lower() == ".xacro" else None)
+    if root.tag == "sdf":
+        robot, motors = to_urdf(path, root)
+        guard.check_tree(path, robot)
+        return replace(_read_urdf(path, robot, floating, rpy), motors=motors)
     if root.tag == "robot":
         try:
             return _read_urdf(path, root, floating, rpy)
@@ -79,7 +86,9 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
             raise RookeryError(f"{path} has something else where a number belongs: {_line(e)}. Mend the file.") from e
     if root.tag == "mujoco":
         return _read_mjcf(path, floating, rpy)
-    raise RookeryError(f"{path} is no robot: its root element is <{root.tag}>, not <robot> (URDF) or <mujoco> (MJCF).")
+    raise RookeryError(
+        f"{path} is no robot: its root element is <{root.tag}>, not <robot> (URDF), <mujoco> (MJCF) or <sdf>."
+    )
 
 
 # URDF

@@ -196,7 +196,7 @@ BAD = {
         "nothing on the link 'lf_shank' at the end of a leg collides",
     ),
     "no XML": (put("</robot>", ""), "cannot be read"),
-    "another XML": (put("robot", "sdf"), "its root element is <sdf>"),
+    "another XML": (put("robot", "gazebo"), "its root element is <gazebo>"),
 }
 
 
