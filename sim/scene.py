@@ -18,6 +18,7 @@ from rookery.assets.geometry import without_looks
 from rookery.sim import saving
 from rookery.sim.engines.contact_sensors import add_sensors
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.mujoco_warnings import take_warnings
 from rookery.sim.rendering.looks import dress
 
 SpecFactory = Callable[[], mujoco.MjSpec]
@@ -166,6 +167,7 @@ class Scene:
         Raises:
             RookeryError: MuJoCo cannot put the parts together or compile them.
         """
+        take_warnings()
         try:
             with nullcontext() if visual else without_looks():  # most are not even made
                 spec = self.spec()

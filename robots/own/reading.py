@@ -21,6 +21,7 @@ from rookery.robots.own.conversion import expand_xacro
 from rookery.robots.own.fusing import centres_of, fuse_inertials
 from rookery.robots.own.meshes import mesh_bytes, take_meshes
 from rookery.sim.errors import RookeryError
+from rookery.sim.mujoco_warnings import take_warnings
 
 KINDS = (".urdf", ".xml", ".mjcf", ".xacro")
 WORLD = "rookery_world"
@@ -69,6 +70,7 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
     """
     if path.suffix.lower() not in KINDS:
         raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file.")
+    take_warnings()
     root = guard.check(path, expand_xacro(path) if path.suffix.lower() == ".xacro" else None)
     if root.tag == "robot":
         try:
