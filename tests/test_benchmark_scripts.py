@@ -27,7 +27,7 @@ WORDS = {
     "contacts": "--limits --starts 1",
     "env_efficiency": "--seconds 0.1 --num-envs 8",
     "environments": "--before python --seconds 0.05 --rounds 1",
-    "gate_ranking": "--default runs/a --none runs/a --repeats 1 --episodes 1 --combinations 2 --hidden-episodes 2",
+    "gate_ranking": "--default runs/a --none runs/a --repeats 1 --episodes 6 --combinations 2 --hidden-episodes 2",
     "hand_grasp": "--starts 2 --objects ball",
     "kill_resume": "--moments 1 --algorithms ppo",
     "learning_curves": f"drone-hover --curve 'ppo {SMALL}' --seeds 0 --points 1 --episodes 2 --runs runs {OUT}",
