@@ -68,10 +68,13 @@ def store(run: Path, name: str | None) -> str:
             f"{run} was trained at {commit or 'no commit'}, so it cannot be made again: train it in a checkout without changes."
         )
     target = ZOO / (name or contract["task_id"])
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir()
+    fresh = target.with_name(f".{target.name}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
     for file in (f for pattern in FILES for f in sorted(folder.glob(pattern))):
-        shutil.copyfile(file, target / file.name)
+        shutil.copyfile(file, fresh / file.name)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
     return target.name
 
 
@@ -154,7 +157,7 @@ class Work:
             if record is not None:
                 self.zoo.put(job, record)
                 self.zoo.save(self.args.command)
-                told = record.get("refused") or record.get("verdict") or record.get("success") or ""
+                told = next((record[k] for k in ("refused", "verdict", "success") if k in record), "done")
                 print(
                     f"{job}: {told} ({record['wall_s']:.0f} s; {lasts(self.left / self.args.processes)} left)",
                     flush=True,
