@@ -71,13 +71,13 @@ WORDS = {
     "xqc": ["xqc", *SAC],
     "dagger": ["dagger", *DAGGER],
     "dagger-gru": ["dagger", *DAGGER, "--teacher", "drone-hover-gru"],
-    "dagger-mt10": ["dagger", "--steps", "1024", "--rollout-steps", "8", "--batch", "64"],
+    "dagger-MT10": ["dagger", "--steps", "1024", "--rollout-steps", "8", "--batch", "64"],
     "ppo-shards": ["ppo", *PPO, "--shards", "2"],
     "bc": ["bc", "--steps", "6000", "--batch", "64"],
 }
 """Algorithm and options of each training by its name in the table: 32 worlds, a checkpoint after each update."""
-TASKS = {"dagger-mt10": "MT10"}
-"""Tasks of trainings that are not of `TASK`."""
+TASKS = {"dagger-MT10": "MT10"}
+"""Tasks of trainings that are not of `TASK`; in the names, so that folders have them too."""
 FROM_DEMONSTRATIONS = ("sac-demonstrations", "bc")
 COLUMNS = [
     {"key": "algorithm", "title": "algorithm"},
@@ -93,7 +93,12 @@ LIMIT_S = 900.0
 
 
 def launch(words: list[str]) -> int:
-    """A training in a fork; its process id."""
+    """A training in a fork, or in a new process where its task's kernels have run on OpenMP's threads, which forks lack; its
+    process id."""
+    if any(task in word for task in TASKS.values() for word in words):
+        command = [sys.executable, "-m", "rookery", "train", *words]
+        silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
+        return os.posix_spawn(sys.executable, command, os.environ, file_actions=silent)
     process = os.fork()
     if process:
         return process

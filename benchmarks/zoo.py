@@ -146,7 +146,7 @@ class Work:
             if self.stopped:
                 return
             record = do(job, pinned(core, self.processes.append), self.args.episodes, self.args.gate)
-        except (RuntimeError, OSError, ValueError) as error:
+        except (RuntimeError, OSError, ValueError, LookupError) as error:
             record = None
             if not self.stopped:
                 self.failed.append(f"{job}: {error}")

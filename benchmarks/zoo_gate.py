@@ -38,7 +38,7 @@ def gate_row(report: dict[str, Any]) -> dict[str, Any]:
     cases = {c["name"]: c for c in report["cases"]}
     combinations = report["combinations"] or {}
     required = [m for m in report["margins"] if m["required"] is not None]
-    exported = cases["exported C"]
+    exported = cases.get("exported C", {"note": "", "verdict": "not run"})
     others = [f"{_short(k)} {_rate(c)}" for k, c in cases.items() if k not in ("nominal", "exported C")]
     reasons = why(report)
     more = [f"and {len(reasons) - SHOWN} more"] if len(reasons) > SHOWN else []
