@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from machine import commit
 
 ROOKERY = (sys.executable, "-m", "rookery")
 
@@ -27,3 +30,22 @@ def eval_figures(what: Path | str, *options: str, rookery: Sequence[str] = ROOKE
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
+
+
+def evaluate(
+    rookery: Sequence[str], folder: Path, randomize: str, episodes: int, seed: int, options: Sequence[str] = ()
+) -> dict[str, Any]:
+    """One row: what `rookery eval` reports of a policy, with further options.
+
+    Raises:
+        CalledProcessError: the evaluation failed.
+    """
+    words = ["--episodes", str(episodes), "--seed", str(seed), "--randomize", randomize, *options]
+    start = time.perf_counter()
+    result = eval_figures(folder, *words, rookery=rookery)
+    same = {k: result[k] for k in ("metric_name", "metric", "return_std", "metrics", "causes", "engine")}
+    return same | {
+        "policy": folder.name, "randomize": randomize, "success": result["success_rate"],
+        "length": result["episode_length_mean"], "return": result["return_mean"], "episodes": episodes, "commit": commit(),
+        "wall_s": round(time.perf_counter() - start, 1),
+    }  # fmt: skip

@@ -2,7 +2,7 @@
 
     python benchmarks/kill_resume.py [--moments 20] [--algorithms sac sac-gru droq] [--seed 0] [--out FILE]
 
-For each algorithm one small training of drone-hover is made without disturbance. Then the same training is started, killed at
+For each algorithm one small training of drone-hover or MT10 is made without disturbance. Then the same is started, killed at
 a moment that is drawn uniformly over its steps (and, within an update, over time), resumed by `rookery train --resume` (started
 again where it had no checkpoint yet) and finished. All tensors of the last checkpoint and of the policy are compared.
 
@@ -71,9 +71,13 @@ WORDS = {
     "xqc": ["xqc", *SAC],
     "dagger": ["dagger", *DAGGER],
     "dagger-gru": ["dagger", *DAGGER, "--teacher", "drone-hover-gru"],
+    "dagger-MT10": ["dagger", "--steps", "1024", "--rollout-steps", "8", "--batch", "64"],
+    "ppo-shards": ["ppo", *PPO, "--shards", "2"],
     "bc": ["bc", "--steps", "6000", "--batch", "64"],
 }
 """Algorithm and options of each training by its name in the table: 32 worlds, a checkpoint after each update."""
+TASKS = {"dagger-MT10": "MT10"}
+"""Tasks of trainings that are not of `TASK`; in the names, so that folders have them too."""
 FROM_DEMONSTRATIONS = ("sac-demonstrations", "bc")
 COLUMNS = [
     {"key": "algorithm", "title": "algorithm"},
@@ -89,7 +93,12 @@ LIMIT_S = 900.0
 
 
 def launch(words: list[str]) -> int:
-    """A training in a fork; its process id."""
+    """A training in a fork, or in a new process where its task's kernels have run on OpenMP's threads, which forks lack; its
+    process id."""
+    if any(task in word for task in TASKS.values() for word in words):
+        command = [sys.executable, "-m", "rookery", "train", *words]
+        silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
+        return os.posix_spawn(sys.executable, command, os.environ, file_actions=silent)
     process = os.fork()
     if process:
         return process
@@ -226,7 +235,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     common = ["--num-envs", "32", "--randomize", "default", "--checkpoint-every", "1", *SMALL]
-    common += [word for name, value in EPISODE.items() for word in ("--task-config", f"{name}={value}")]
+    short = [word for name, value in EPISODE.items() for word in ("--task-config", f"{name}={value}")]
     known = json.loads(args.out.read_text())["rows"] if args.out is not None and args.out.exists() else []
     rows = {r["algorithm"]: r for r in known}
     done = []
@@ -235,7 +244,8 @@ def main() -> int:
         for algorithm in args.algorithms:
             began = time.perf_counter()
             chance = random.Random(f"{args.seed} {algorithm}")
-            words = [TASK, "--algorithm", WORDS[algorithm][0], *common, *WORDS[algorithm][1:]]
+            words = [TASKS.get(algorithm, TASK), "--algorithm", WORDS[algorithm][0], *common, *WORDS[algorithm][1:]]
+            words += [] if algorithm in TASKS else short
             if algorithm in FROM_DEMONSTRATIONS and not (folder / "demos").exists():
                 recording = os.fork()  # so that this process starts no threads
                 if not recording:

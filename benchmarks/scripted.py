@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from evaluation import evaluate
 from result_file import RESULTS, measure_tasks
-from zoo import evaluate
 
 from rookery.tasks.locomanip.task_table import TABLE
 

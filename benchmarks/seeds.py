@@ -19,9 +19,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from evaluation import evaluate
 from machine import commit
 from result_file import RESULTS, told, write_result
-from zoo import evaluate
 
 ROOKERY = [sys.executable, "-m", "rookery"]
 COLUMNS = [

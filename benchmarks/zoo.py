@@ -1,119 +1,247 @@
-"""Evaluates every policy that comes with the package: one table.
+"""Evaluates, judges and films every policy that comes with the package; stores new ones.
 
-    python benchmarks/zoo.py [--episodes 256] [--only drone-hover table-push] [--out benchmarks/results/zoo.json]
+    python benchmarks/zoo.py [--only drone-hover table-push] [--parts nominal default] [--processes 2]
+    python benchmarks/zoo.py --dry-run                      # what is not current, and how long it takes
+    python benchmarks/zoo.py --store runs/table-push/latest [--name table-push]
 
-With --only the other rows stay as they are in the file.
-Each policy is measured by `rookery eval`, with nominal physics and with the task's default randomization. `--rookery` gives
-another command, such as that of another checkout, to compare two versions.
+Parts: success with `nominal` physics, with the `default` randomization, with the `delay` of the gate's profile and on another
+`engine`; the `gate`; the `film` in docs/videos; the `picture` of its task. What is current is not done again: figures and
+verdicts of these weights, these files of the task and this commit of the package, films and pictures of these weights and
+files. So an interrupted run goes on. Each part takes one core; --processes says how many run at a time, all cores by default.
+
+--store copies the policy of a run into policies/zoo and makes all its parts. In the end the tables are written.
 """
 
 from __future__ import annotations
 
 import argparse
-import datetime
+import contextlib
+import fcntl
 import json
+import os
 import shlex
+import shutil
+import statistics
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from queue import SimpleQueue
 
-from evaluation import eval_figures
-from machine import commit, machine
+import tables
+from policy_key import ROOT, ZOO, code, policies
+from zoo_parts import GUESS_S, PARTS, SCRIPTED, Job, do, is_current, jobs, pinned
+from zoo_results import Zoo
 
-ROOT = Path(__file__).resolve().parents[1]
-ZOO = ROOT / "policies" / "zoo"
-RESULTS = ROOT / "benchmarks" / "results"
-COLUMNS = [
-    {"key": "policy", "title": "policy"},
-    {"key": "randomize", "title": "randomization"},
-    {"key": "success", "title": "success rate", "format": ".3f"},
-    {"key": "metric_name", "title": "figure"},
-    {"key": "metric", "title": "value", "format": ".4g"},
-    {"key": "length", "title": "episode length, control steps", "format": ".0f"},
-    {"key": "episodes", "title": "episodes", "format": "d"},
-    {"key": "commit", "title": "commit"},
-]
-METRICS = {
-    "success": "share of episodes that meet the task's success criterion, as the task's guide and docstring define it; of "
-    "table-* tasks Meta-World's: at any time of the episode",
-    "metric": "mean over episodes of the metric in the column before; the rows of the JSON file hold all metrics",
-}
+from rookery.cli.main import guarded
+from rookery.experiments.runs import find_run
+from rookery.sim.cores import usable_cores
+from rookery.sim.errors import RookeryError, unknown
+
+GATE = ("--episodes", "16", "--rounds", "1", "--combinations", "32", "--interval", "0.5", "--required-only")
+"""Options of `rookery gate`: a quarter of its own episodes, so that the whole zoo takes hours and not a day."""
+FILES = ("contract.json", "policy*.safetensors", "randomization.toml")
+"""Of a run, that a policy of the zoo consists of."""
 
 
-def evaluate(
-    rookery: list[str], folder: Path, randomize: str, episodes: int, seed: int, options: Sequence[str] = ()
-) -> dict[str, Any]:
-    """One row: what `rookery eval` reports of a policy, with further options.
+def store(run: Path, name: str | None) -> str:
+    """Copy the policy of a run into the zoo.
+
+    Args:
+        run: its folder.
+        name: in the zoo; None for its task.
+
+    Returns:
+        The name.
 
     Raises:
-        CalledProcessError: the evaluation failed.
+        RookeryError: there is no policy, or its contract names no clean commit, by which it could be made again.
     """
-    words = ["--episodes", str(episodes), "--seed", str(seed), "--randomize", randomize, *options]
-    start = time.perf_counter()
-    result = eval_figures(folder, *words, rookery=rookery)
-    return {
-        "policy": folder.name,
-        "randomize": randomize,
-        "success": result["success_rate"],
-        "metric_name": result["metric_name"],
-        "metric": result["metric"],
-        "length": result["episode_length_mean"],
-        "return": result["return_mean"],
-        "return_std": result["return_std"],
-        "metrics": result["metrics"],
-        "causes": result["causes"],
-        "engine": result["engine"],
-        "episodes": episodes,
-        "commit": commit(),
-        "wall_s": round(time.perf_counter() - start, 1),
-    }
+    folder = find_run(run)
+    contract = json.loads((folder / "contract.json").read_text())
+    commit = contract["provenance"].get("commit")
+    if not commit or commit.endswith("-dirty"):
+        raise RookeryError(
+            f"{run} was trained at {commit or 'no commit'}, so it cannot be made again: train it in a checkout without changes."
+        )
+    target = ZOO / (name or contract["task_id"])
+    fresh = target.with_name(f".{target.name}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    for file in (f for pattern in FILES for f in sorted(folder.glob(pattern))):
+        shutil.copyfile(file, fresh / file.name)
+    shutil.rmtree(target, ignore_errors=True)
+    fresh.rename(target)
+    return target.name
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def planned(zoo: Zoo, names: Sequence[str], parts: Sequence[str], again: bool) -> list[tuple[Job, float]]:
+    """Jobs that are not current with the seconds that each takes, the longest first: as long as before, or as others of its
+    part."""
+    known = zoo.parts.values()
+    lasting = {part: [p[part]["wall_s"] for p in known if part in p] for part in PARTS}
+    lasting["gate"] = [r["wall_s"] for r in zoo.gates.values()]
+    out = []
+    for job in (job for name in names for job in jobs(name) if job.part in parts):
+        record = zoo.record(job)
+        if again or not is_current(job, record):
+            usual = statistics.median(lasting[job.part]) if lasting[job.part] else GUESS_S[job.part]
+            out.append((job, float((record or {}).get("wall_s") or usual)))
+    return sorted(out, key=lambda pair: -pair[1])
+
+
+def lasts(seconds: float) -> str:
+    """A duration for people."""
+    return (
+        f"{seconds / 3600:.1f} h"
+        if seconds > 5400
+        else f"{seconds / 60:.0f} min"
+        if seconds > 90
+        else f"{seconds:.0f} s"
+    )
+
+
+class Work:
+    """Does jobs side by side, each on a core of its own, and keeps every record at once.
+
+    Args:
+        zoo: takes the records.
+        plan: jobs with their seconds.
+        args: of the command line.
+    """
+
+    def __init__(self, zoo: Zoo, plan: Sequence[tuple[Job, float]], args: argparse.Namespace) -> None:
+        self.zoo = zoo
+        self.plan = plan
+        self.args = args
+        self.left = sum(seconds for _, seconds in plan)
+        self.lock = threading.Lock()
+        self.cores: SimpleQueue[int] = SimpleQueue()
+        self.processes: list[subprocess.Popen[str]] = []
+        self.stopped = False
+        self.failed: list[str] = []
+
+    def run(self) -> None:
+        """Do all; Ctrl-C ends what runs and keeps what is done."""
+        allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(usable_cores()))
+        for i in range(self.args.processes):
+            self.cores.put(allowed[i % len(allowed)])
+        with ThreadPoolExecutor(self.args.processes) as pool:
+            try:
+                for result in [pool.submit(self._do, job, seconds) for job, seconds in self.plan]:
+                    result.result()
+            except BaseException:
+                self.stopped = True
+                for process in self.processes:
+                    process.kill()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _do(self, job: Job, seconds: float) -> None:
+        core = self.cores.get()
+        try:
+            if self.stopped:
+                return
+            record = do(job, pinned(core, self.processes.append), self.args.episodes, self.args.gate)
+        except (RuntimeError, OSError, ValueError, LookupError) as error:
+            record = None
+            if not self.stopped:
+                self.failed.append(f"{job}: {error}")
+        finally:
+            self.cores.put(core)
+        with self.lock:
+            self.left -= seconds
+            if record is not None:
+                self.zoo.put(job, record)
+                self.zoo.save(self.args.command)
+                told = next((record[k] for k in ("refused", "verdict", "success") if k in record), "done")
+                print(
+                    f"{job}: {told} ({record['wall_s']:.0f} s; {lasts(self.left / self.args.processes)} left)",
+                    flush=True,
+                )
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """One process at a time writes the results.
+
+    Raises:
+        RookeryError: another one does.
+    """
+    file = ROOT / "runs" / ".zoo.lock"
+    file.parent.mkdir(exist_ok=True)
+    with file.open("w") as f:
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise RookeryError(
+                "another benchmarks/zoo.py runs in this checkout: wait for its end, or stop it."
+            ) from None
+        yield
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line's."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--only", nargs="*", default=[], help="policies; all without it")
+    parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=PARTS)
     parser.add_argument("--episodes", type=int, default=256)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", nargs="*", default=(), help="policies; all without it")
-    parser.add_argument("--randomize", nargs="*", default=("none", "default"), choices=("none", "default"))
-    parser.add_argument("--rookery", default=f"{shlex.quote(sys.executable)} -m rookery", help="command to run")
-    parser.add_argument("--zoo", type=Path, default=ZOO, help="folder of the policies")
-    parser.add_argument("--out", type=Path, default=RESULTS / "zoo.json")
-    args = parser.parse_args()
-    folders = [
-        f.parent for f in sorted(args.zoo.glob("*/contract.json")) if not args.only or f.parent.name in args.only
-    ]
-    rows = []
-    for folder in folders:
-        for randomize in args.randomize:
-            row = evaluate(shlex.split(args.rookery), folder, randomize, args.episodes, args.seed)
-            rows.append(row)
-            print(
-                f"{row['policy']:28} {randomize:8} success {row['success']} {row['metric_name']} {row['metric']}",
-                flush=True,
-            )
-    if args.only and args.out.exists():
-        measured = {(r["policy"], r["randomize"]) for r in rows}
-        rows += [r for r in json.loads(args.out.read_text())["rows"] if (r["policy"], r["randomize"]) not in measured]
-        rows.sort(key=lambda r: (str(r["policy"]), r["randomize"] == "default"))
-    numbers = sorted({r["episodes"] for r in rows})
-    options = f"--episodes {' or '.join(map(str, numbers))} --seed {args.seed}"
-    result = {
-        "name": "zoo",
-        "command": f"python benchmarks/zoo.py {options}",
-        "commit": ", ".join(dict.fromkeys(r["commit"] for r in rows)),
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "wall_s": round(sum(r["wall_s"] for r in rows), 1),
-        "seed": args.seed,
-        "metrics": METRICS,
-        "columns": COLUMNS,
-        "rows": rows,
-    }
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(result, indent=1) + "\n")
+    parser.add_argument("--gate", type=shlex.split, default=list(GATE), help="options of `rookery gate`, as one word")
+    parser.add_argument("--processes", type=int, default=usable_cores())
+    parser.add_argument("--again", action="store_true", help="also what is current")
+    parser.add_argument("--dry-run", action="store_true", help="say what is to be done and how long it takes")
+    parser.add_argument("--store", type=Path, metavar="RUN", help="put the policy of a run into the zoo first")
+    parser.add_argument("--name", help="of the policy that is stored; its task by default")
+    args = parser.parse_args(words)
+    args.command = f"python benchmarks/zoo.py --episodes {args.episodes} --gate {shlex.quote(shlex.join(args.gate))}"
+    return args
+
+
+def work(args: argparse.Namespace) -> int:
+    """Do what the command line asks for.
+
+    Raises:
+        RookeryError: an unknown policy, or one that cannot be stored.
+    """
+    if args.processes < 1:
+        raise RookeryError(f"--processes must be at least 1, got {args.processes}.")
+    if args.name and not args.store:
+        raise RookeryError("--name is of a policy that is stored: give --store RUN with it.")
+    for name in args.only:
+        if name not in policies():
+            raise unknown("policy of the zoo", name, policies())
+    with alone():
+        if args.store and not args.dry_run:
+            args.only = [store(args.store, args.name)]
+        zoo = Zoo()
+        plan = planned(zoo, args.only or [*policies(), *(f.of for f in SCRIPTED)], args.parts, args.again)
+        total = sum(seconds for _, seconds in plan)
+        print(
+            f"{len(plan)} parts to do at {code()}, about {lasts(total / args.processes)} in {args.processes} processes"
+        )
+        if code().endswith("-dirty"):
+            print("the package has changes that are not committed: figures of it are never current, and say so")
+        if args.dry_run:
+            print("\n".join(f"{job}, about {lasts(seconds)}" for job, seconds in plan))
+            return 0
+        start = time.perf_counter()
+        doing = Work(zoo, plan, args)
+        doing.run()
+        zoo.save(args.command)
+        tables.main([])
+        print(f"done in {lasts(time.perf_counter() - start)}")
+        for line in doing.failed:
+            print(f"failed: {line}", file=sys.stderr)
+        return 1 if doing.failed else 0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    args = arguments(words)
+    return guarded(lambda: work(args))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -19,6 +19,7 @@ from rookery.sim import saving
 from rookery.sim.engines.contact_counts import Count, Pair, add_counters
 from rookery.sim.engines.contact_sensors import add_sensors
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.mujoco_warnings import take_warnings
 from rookery.sim.rendering.looks import dress
 
 SpecFactory = Callable[[], mujoco.MjSpec]
@@ -184,6 +185,7 @@ class Scene:
         Raises:
             RookeryError: MuJoCo cannot put the parts together or compile them.
         """
+        take_warnings()
         try:
             with nullcontext() if visual else without_looks():  # most are not even made
                 spec = self.spec()

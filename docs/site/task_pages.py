@@ -152,19 +152,18 @@ def _notes(cls: type) -> dict[str, str]:
 
 
 def _figures(task: str) -> str:
-    """Rows of benchmarks/results/zoo.json on the policy of the zoo."""
+    """The row of benchmarks/results/zoo.json on the policy of the zoo."""
     file = ROOT / "benchmarks" / "results" / "zoo.json"
     if not file.exists():
         return ""
-    rows = [r for r in json.loads(file.read_text())["rows"] if r.get("policy") == task]
-    if not rows:
-        return ""
-    names = [k for k in rows[0] if k not in ("policy", "command")]
-    return _table("Policy of the zoo", names, [[_round(r.get(n, "")) for n in names] for r in rows])
+    data = json.loads(file.read_text())
+    columns = data["columns"][1:]
+    rows = [[_round(r[c["key"]]) for c in columns] for r in data["rows"] if r["policy"] == task]
+    return _table("Policy of the zoo", [c["title"] for c in columns], rows) if rows else ""
 
 
 def _round(value: object) -> object:
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    return "" if value is None else float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _commands(task: str) -> str:

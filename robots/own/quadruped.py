@@ -34,8 +34,13 @@ SETTINGS = (
 )  # fmt: skip
 SWING = tuple(GO2.swing[:3])  # rad, of hip, thigh and calf
 STAND_S = 2.0  # s, of standing on the ground in which the height is measured
+CHECK_S = 0.1  # s, between two looks at how high it is
+THROWN = 1.5  # of the height at which it stands: more is no matter of standing
+DEEP = 0.005  # of the legs' length, overlap of two shapes that throws
 UPRIGHT = 0.95  # cosine between the trunk's up and the world's that counts as standing
 IMPRATIO = 10.0
+_WARN = mujoco.mjtWarning
+_DIVERGED = [int(w) for w in (_WARN.mjWARN_BADQPOS, _WARN.mjWARN_BADQVEL, _WARN.mjWARN_BADQACC)]
 MOST_TORQUE = 5.0
 """Of a leg's motor, in the robot's weight times its legs' length (a Go2's knee: 0.7), and"""
 MOST_SPEED = 20.0
@@ -283,6 +288,45 @@ def _scaled(pair: tuple[float, float], share: float) -> tuple[float, float]:
     return low, high
 
 
+def _overlap(compiled: mujoco.MjModel, data: mujoco.MjData, name: str) -> tuple[float, str, str] | None:
+    """The deepest overlap of the robot's shapes with each other and with the ground in `data`: m, and the names of the two
+    bodies, "world" first for the ground. None without one."""
+    mujoco.mj_forward(compiled, data)
+    names = [compiled.body(int(b)).name.removeprefix(f"{name}/") for b in compiled.geom_bodyid]
+    found = [(-c.dist, *sorted((names[c.geom1], names[c.geom2]), key="world".__ne__)) for c in data.contact]
+    return max(found, default=None)
+
+
+def _thrown(path: Path, model: QuadrupedModel, what: str, overlap: tuple[float, str, str] | None) -> str:
+    """Why a robot that is put down at its home does not stay on the ground.
+
+    Args:
+        what: happens to it.
+        overlap: see `_overlap`.
+    """
+    if overlap is not None and overlap[0] > DEEP * model.leg_length:
+        depth, one, other = overlap
+        if one == "world":
+            return (
+                f"{path}: put down at home {what}: the shapes of {other} reach {1e3 * depth:.0f} mm below its feet, into the "
+                "ground. Mend them, or give another home."
+            )
+        return (
+            f"{path}: put down at home {what}: the shapes of {one} and {other} overlap by {1e3 * depth:.0f} mm there, and push "
+            f'each other away. Mend them, give another home, or take the pair out by exclude = [["{one}", "{other}"]].'
+        )
+    compiled = model.spec().compile()
+    inertia = 1.0 / compiled.dof_invweight0[[int(compiled.joint(j).dofadr[0]) for j in model.joints]]
+    stiff = int(np.argmax(np.array(model.kp) / inertia))
+    motor = (
+        f"the motor of {model.joints[stiff]} moves {inertia[stiff]:.2g} kg m^2 with kp = {model.kp[stiff]:.3g} N m/rad"
+    )
+    return (
+        f"{path}: put down at home {what}, and no shapes overlap: {motor}, too little for physics steps of 5 ms. Mend its "
+        "links' inertias, or give a larger armature or a smaller kp."
+    )
+
+
 def _stand(path: Path, model: QuadrupedModel) -> QuadrupedModel:
     """The model with the height at which it stands, measured.
 
@@ -300,8 +344,16 @@ def _stand(path: Path, model: QuadrupedModel) -> QuadrupedModel:
     for joint, angle in zip(model.joints, model.home, strict=True):
         data.joint(f"{model.name}/{joint}").qpos[0] = angle
         data.actuator(f"{model.name}/{joint}").ctrl[0] = angle
-    mujoco.mj_step(compiled, data, round(STAND_S / 0.005))
     trunk = data.body(f"{model.name}/{BASE}")
+    overlap = _overlap(compiled, data, model.name)
+    highest = 0.0
+    for _ in range(round(STAND_S / CHECK_S)):
+        mujoco.mj_step(compiled, data, round(CHECK_S / 0.005))
+        highest = max(highest, float(trunk.xpos[2]))
+    if data.warning.number[_DIVERGED].any():
+        raise RookeryError(_thrown(path, model, "its simulation diverges", overlap))
+    if highest > THROWN * model.stand_height:
+        raise RookeryError(_thrown(path, model, f"it is thrown {highest:.2f} m high", overlap))
     up, height = float(trunk.xmat[8]), float(trunk.xpos[2])
     tilt = math.degrees(math.acos(min(1.0, max(-1.0, up))))
     sunk = 1.0 - height / model.stand_height

@@ -22,6 +22,7 @@ from rookery.robots.own.fusing import centres_of, fuse_inertials
 from rookery.robots.own.meshes import mesh_bytes, take_meshes
 from rookery.robots.own.sdf import Motor, to_urdf
 from rookery.sim.errors import RookeryError
+from rookery.sim.mujoco_warnings import take_warnings
 
 KINDS = (".urdf", ".xml", ".mjcf", ".xacro", ".sdf")
 WORLD = "rookery_world"
@@ -72,6 +73,7 @@ def read(path: Path, floating: bool, rpy: Vector = (0.0, 0.0, 0.0)) -> Source:
     """
     if path.suffix.lower() not in KINDS:
         raise RookeryError(f"{path} is no robot: give a URDF (.urdf) or MJCF (.xml) file, or the SDF of a multirotor.")
+    take_warnings()
     root = guard.check(path, expand_xacro(path) if path.suffix.lower() == ".xacro" else None)
     if root.tag == "sdf":
         robot, motors = to_urdf(path, root)

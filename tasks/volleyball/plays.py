@@ -72,6 +72,7 @@ class Team:
             serve = (self.task.referee.total == 0)[:, None]
             self.goals.contact[:] = torch.where(serve, self._serve_contact, self._contact)
             self.goals.apex[:] = torch.where(serve, self._serve_apex, self._apex)
+        self.players.see()
         self.plan()
         return {"drone": self.players.act()}
 
@@ -83,7 +84,6 @@ class Team:
         """[N, 3]: x, y (m) where the ball comes down to the height of contact, and s until then, -1 for never."""
         p = self.players
         out = torch.empty(len(p.balls), 3)
-        p.see()
         landings(p.balls.numpy(), float(self.goals.contact[0, 0]), GRAVITY, p.touch.drag, out.numpy())
         return out
 

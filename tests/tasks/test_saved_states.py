@@ -16,6 +16,8 @@ from rookery.tasks.registry import TASKS
 
 BEFORE, OTHER, AFTER = 37, 11, 50
 """Control steps before the state is saved, of the environment that takes it, and after."""
+FEW = 20
+"""Control steps after each of six moments."""
 
 
 class Play:
@@ -37,22 +39,8 @@ class Play:
         return result
 
 
-def difference(task: str) -> str:
-    """Where an environment and one that was given its state part; "" if they do not."""
-    one, other = Play(task, 1), Play(task, 2)
-    for seed in range(BEFORE):
-        one.step(seed)
-    for seed in range(OTHER):
-        other.step(seed)
-    if found := _parted(one, other, AFTER):
-        return found
-    last = other.env.state_dict()
-    bits = {k: (v, last[k]) for k, v in one.env.state_dict().items()}
-    return next((k for k, (x, y) in bits.items() if x.numpy().tobytes() != y.numpy().tobytes()), "")
-
-
-def _parted(one: Play, other: Play, steps: int) -> str:
-    """Give the state of one to the other, step both, and tell the step in which they differ."""
+def difference(one: Play, other: Play, steps: int) -> str:
+    """Where an environment and one that is given its state part in so many steps; "" if they do not."""
     other.env.load_state_dict(one.env.state_dict())
     other.obs = {g: o.clone() for g, o in one.obs.items()}
     for seed in range(steps):
@@ -62,9 +50,39 @@ def _parted(one: Play, other: Play, steps: int) -> str:
                 return f"step {seed}: {what}"
         if not torch.equal(a[3], b[3]):
             return f"step {seed}: time limits"
-    return ""
+    last = other.env.state_dict()
+    bits = {k: (v, last[k]) for k, v in one.env.state_dict().items()}
+    return next((k for k, (x, y) in bits.items() if x.numpy().tobytes() != y.numpy().tobytes()), "")
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_saved_state_is_the_whole_state(task):
-    assert difference(task) == ""
+    one, other = Play(task, 1), Play(task, 2)
+    for seed in range(BEFORE):
+        one.step(seed)
+    for seed in range(OTHER):
+        other.step(seed)
+    assert difference(one, other, AFTER) == ""
+
+
+def moments(steps: int) -> list[int]:
+    """Six of an episode of so many control steps: its first steps, the middle, and before its time limit."""
+    return [1, steps // 8, steps // 4, steps // 2, 3 * steps // 4, steps - FEW // 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", TASKS)
+def test_at_six_moments_of_an_episode(task):
+    one, other = Play(task, 1), Play(task, 2)
+    done = 0
+    for moment in moments(one.env.max_episode_steps):
+        for seed in range(done, moment):
+            one.step(seed)
+        assert difference(one, other, FEW) == "", f"after {moment} steps"
+        done = moment + FEW
+
+
+def test_moments_lie_in_their_order():
+    for steps in (100, 500, 1900):
+        at = moments(steps)
+        assert len(set(at)) == 6 and at == sorted(at) and at[-1] < steps < at[-1] + FEW

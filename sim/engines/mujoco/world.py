@@ -26,6 +26,7 @@ from rookery.sim.engines.mujoco.params import MujocoParams
 from rookery.sim.engines.mujoco.readings import SensorReadings
 from rookery.sim.engines.mujoco.views import Columns, MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
 from rookery.sim.errors import RookeryError
+from rookery.sim.mujoco_warnings import take_warnings
 from rookery.sim.multirotor.external_aerodynamics import external_aerodynamics
 from rookery.sim.multirotor.free_bodies import FreeBodies, colliders_of, drift
 from rookery.sim.scene import Scene
@@ -40,12 +41,6 @@ _WARN = mujoco.mjtWarning
 # the warnings after which mj_step puts a simulation back to its defaults, and that of controls that are NaN or huge, which
 # mj_step takes for zero and which end a rollout early
 _DIVERGED = [int(w) for w in (_WARN.mjWARN_BADQPOS, _WARN.mjWARN_BADQVEL, _WARN.mjWARN_BADQACC, _WARN.mjWARN_BADCTRL)]
-
-
-def _quiet(message: str) -> None:
-    """MuJoCo prints a line for every step of a diverged copy; the world counts those itself. Other warnings pass."""
-    if "simulation is unstable" not in message:
-        print(f"MuJoCo: {message}")
 
 
 @functools.cache
@@ -74,7 +69,7 @@ class MujocoWorld(World):
         self.num_envs = num_envs
         self.dt = float(self.model.opt.timestep)
         self.device = torch.device("cpu")
-        mujoco.set_mju_user_warning(_quiet)
+        take_warnings()  # the world counts what diverges itself
         _stop_profiling()
         self._flying = FreeBodies(scene, self.model, num_envs)
         self.wind = self._flying.wind

@@ -220,6 +220,10 @@ def test_defects_are_sentences(case, tmp_path):
         ({"home": {"*_nee": 1.0}}, "unknown joint in home"),
         ({"home": 3.0}, "home is beyond the limits of"),
         ({"kp": 0.5}, "does not stand at home"),
+        (
+            {"kp": 3e6, "torque": 1e5},
+            "diverges, and no shapes overlap: the motor of .f_knee moves .* larger armature or a smaller",
+        ),
         ({"rpy": [3.14159, 0.0, 0.0]}, "z must be up|does not stand|do not walk"),
         ({"rpy": "up"}, "rpy of my_robot.urdf needs a list of 3"),
         ({"exclude": [["trunk", "lf_foo"]]}, "unknown body in exclude"),
@@ -228,6 +232,22 @@ def test_defects_are_sentences(case, tmp_path):
 def test_settings_that_cannot_be(settings, message, dog):
     with pytest.raises(RookeryError, match=message):
         load_quadruped(dog, **settings)
+
+
+def test_a_robot_that_is_thrown_off_the_ground_is_told_why(tmp_path, monkeypatch, capfd):
+    """A trunk that reaches into the ground: no gains help; MuJoCo's own warnings go nowhere."""
+    monkeypatch.chdir(tmp_path)
+    file = write_robot(tmp_path, "quadruped")
+    text = file.read_text()
+    file.write_text(text.replace('<box size="0.34 0.14 0.1"/>', '<box size="0.34 0.14 0.9"/>'))
+    assert text != file.read_text()
+    with pytest.raises(RookeryError, match=r"the shapes of base reach .* mm below its feet, into the ground") as error:
+        load_quadruped(file)
+    assert "kp" not in str(error.value)
+    file.write_text(text)
+    with pytest.raises(RookeryError, match="diverges"):
+        load_quadruped(file, kp=3e6, torque=1e5)
+    assert not (tmp_path / "MUJOCO_LOG.TXT").exists() and capfd.readouterr() == ("", "")
 
 
 def test_a_turned_root_link_is_turned_back(tmp_path):
