@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import trimesh
 from numpy.typing import NDArray
+from scipy.spatial import ConvexHull, QhullError
 
 from rookery.assets.objects.cuts import clip, corners, heights, volume
 from rookery.assets.objects.hulls import hulls
-from rookery.assets.objects.quickhull import hull_volume
 
 Floats = NDArray[np.float64]
 LEVELS = 5  # evenly spaced cuts along each axis
@@ -97,7 +97,7 @@ def _best_cut(piece: _Piece, whole: _Piece, uneven: float) -> list[tuple[_Piece,
     for normal, offset in _candidates(piece):
         below, above = _halves(piece, whole.skin, normal, offset)
         if min(below.volume, above.volume) > SLIVER * whole.volume:
-            cost = _hull_volume(below.points) + _hull_volume(above.points) + uneven * abs(below.volume - above.volume)
+            cost = hull_volume(below.points) + hull_volume(above.points) + uneven * abs(below.volume - above.volume)
             found.append((cost, below, above))
     for _, below, above in sorted(found, key=lambda cut: cut[0]):
         a, b = hulls([below.points, above.points])
@@ -113,13 +113,12 @@ def _tidied(piece: _Piece) -> _Piece:
     return replace(piece, skin=piece.skin[~flat], points=np.unique(np.round(piece.points, 9), axis=0))
 
 
-def _hull_volume(points: Floats) -> float:
-    """m^3, by the fast way or, where that fails, by MuJoCo's hull; 0 of what is flat."""
-    found = hull_volume(points)
-    if np.isnan(found):
-        mesh = hulls([points])[0]
-        found = 0.0 if mesh is None else float(mesh.volume)
-    return found
+def hull_volume(points: Floats) -> float:
+    """m^3 of the convex hull of points [N, 3] m; 0 of what is flat."""
+    try:
+        return float(ConvexHull(points).volume)
+    except (QhullError, ValueError):
+        return 0.0
 
 
 def _candidates(piece: _Piece) -> list[tuple[Floats, float]]:
@@ -148,7 +147,7 @@ def _candidates(piece: _Piece) -> list[tuple[Floats, float]]:
 
 
 def _halves(piece: _Piece, skin: Floats, normal: Floats, offset: float) -> tuple[_Piece, _Piece]:
-    """What of a piece lies below a plane, and what above."""
+    """The parts of a piece below and above a plane."""
     made = corners(piece.planes, normal, offset, skin)
     high, over, top = (heights(p.reshape(-1, 3), normal, offset) for p in (piece.skin, piece.lids, piece.points))
     halves = []
