@@ -19,6 +19,10 @@ NAMESPACE = "rookery"
 VERSION = "v0"
 
 
+class UnknownArgument(RookeryError, TypeError):
+    """An argument that there is not. A TypeError in Python's words too: TorchRL's GymEnv tries `frameskip`, and reads them."""
+
+
 def register() -> None:
     """Register every task once, those of installed packages included. Registered are names only: a task's code is imported
     when it is made."""
@@ -100,11 +104,12 @@ def _check(given: dict[str, Any], own: tuple[str, ...]) -> None:
     """Refuse arguments that neither `rookery.make` has nor the caller, whose are `own`.
 
     Raises:
-        RookeryError: the first one, with the nearest match.
+        UnknownArgument: the first one, with the nearest match.
     """
     from rookery.making import make
 
     known = [*list(inspect.signature(make).parameters)[2:], *own]
     for name in given:
         if name not in known:
-            raise unknown("argument", name, known)
+            near = str(unknown("argument", name, known)).removeprefix("unknown argument")
+            raise UnknownArgument(f"got an unexpected keyword argument{near}")
