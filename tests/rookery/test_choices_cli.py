@@ -101,7 +101,7 @@ def test_a_run_goes_on_and_is_a_start(runs: Path, in_tmp: Path, capsys: pytest.C
 
 
 def test_the_gate_compares_the_c_and_delays_the_choices(runs: Path, in_tmp: Path) -> None:
-    factor = "[factors.action_delay]\nlow = 0.0\nhigh = 0.05\nsource = 'a test'\n"
+    factor = "[factors.action_delay]\nlow = 0.0\nhigh = 0.05\nsource = 'a test'\nidle = true\n"
     figure = "[figures.action_change]\nmost = 1.0\nsource = 'a test'\n"
     (in_tmp / "rail.toml").write_text(
         f"summary = 'A rail.'\nsuccess = 0.8\ncombinations = 0.5\nworst = 0.3\n{factor}{figure}"

@@ -56,8 +56,8 @@ class Shift(Task):
         return 4.0 * (a[..., 0] - 1.0)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        a = actions["driver"]
-        a = a[:, -1] if a.dim() == 4 else a  # [N, K, A, D] where actions are delayed
+        delayed = actions["driver"]  # [N, A, D], or [N, K, A, D] where actions are delayed
+        a = delayed[:, -1] if delayed.dim() == 4 else delayed
         mask = self.action_mask()
         if mask is not None:
             start = 0
@@ -66,7 +66,7 @@ class Shift(Task):
                 self.fouls += (~mask["driver"].gather(-1, index)).sum((1, 2))
                 start += len(choice.options)
         self.last = a.clone()
-        self.motor.set_control(self.force(a).mean(-1, keepdim=True))
+        self.motor.set_control(self.force(delayed).mean(-1, keepdim=True))
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         rows = {"x": self.joint.pos, "speed": self.joint.vel}
