@@ -51,12 +51,16 @@ def built_zoo_index(rows: list[dict[str, object]]) -> str:
     """The text that `INDEX` is to have.
 
     Args:
-        rows: of benchmarks/results/zoo.json, with `policy`, `randomize` and `success`.
+        rows: of benchmarks/results/zoo.json, with `policy`, and the success rates `nominal` and `default`.
     """
     lines = []
     for name, folder in zoo().items():
         task = json.loads((folder / "contract.json").read_text())["task_id"]
-        mine = {str(row["randomize"]): row["success"] for row in rows if row["policy"] == name}
-        success = {spread: round(float(str(mine[spread])), 4) for spread in ("none", "default") if spread in mine}
+        (mine,) = [row for row in rows if row["policy"] == name] or [{}]
+        success = {
+            spread: round(float(str(mine[key])), 4)
+            for spread, key in (("none", "nominal"), ("default", "default"))
+            if mine.get(key) is not None
+        }
         lines.append(f"{json.dumps(name)}: {json.dumps({'task': task, 'success': success})}")
     return "{\n" + ",\n".join(lines) + "\n}\n"
