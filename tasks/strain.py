@@ -1,4 +1,4 @@
-"""What a policy asks of a robot's hardware while it succeeds or not: torque, power, contacts that nobody wants."""
+"""Demands of a policy on a robot's hardware, whether it succeeds or not: torque, power, contacts that nobody wants."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Strain(Buffers):
         self.collided += colliding > 0
 
     def metrics(self, steps: Tensor) -> dict[str, Tensor]:
-        """Of episodes of `steps` [N] control steps, each [N]; see STRAIN_METRICS."""
+        """Means over episodes of `steps` [N] control steps, each [N]; see STRAIN_METRICS."""
         count = steps.clamp_min(1)
         return {
             "torque_peak_share": self.peak.clone(),

@@ -137,5 +137,5 @@ class PPOConfig(EncoderConfig):
 
     @property
     def learning_rate_bounds(self) -> tuple[float, float]:
-        """Of the adaptive rate. What was asked for at the start is never out of them."""
+        """Bounds of the adaptive rate; the rate that was asked for at the start is never outside them."""
         return min(self.learning_rate_min, self.learning_rate), max(self.learning_rate_max, self.learning_rate)

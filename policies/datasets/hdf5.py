@@ -110,7 +110,7 @@ except (OSError, MemoryError, RuntimeError, ValueError, KeyError, TypeError, Ove
 
 @dataclass(frozen=True)
 class Contents:
-    """What an HDF5 file holds, by path.
+    """Contents of an HDF5 file, by path.
 
     Args:
         attributes: of groups; "" is the file's own.

@@ -76,7 +76,7 @@ def import_foreign(read: LeRobotFiles, folder: Path, describe: Describe, videos:
 
 
 def _recording(read: LeRobotFiles, taken: dict[str, int], videos: bool) -> dict[str, Any]:
-    """Where the demonstrations come from, what the numbers are called, and what was left out."""
+    """Origin of the demonstrations, names of their numbers, and what was left out."""
     out: dict[str, Any] = {"engine": None, "num_envs": 1, "from": f"LeRobot dataset {read.folder.name}"}
     names = {n: names_of(read.features[n].get("names"), size) for n, size in taken.items()}
     out["names"] = {n: x for n, x in names.items() if x is not None and n not in ENDS}

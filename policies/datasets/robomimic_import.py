@@ -176,7 +176,7 @@ class _Demos:
         )  # fmt: skip
 
     def left_out(self) -> list[str]:
-        """What of the file is not in the demonstrations, each kind once."""
+        """Parts of the file that are not in the demonstrations, each kind once."""
         words = {"states": "the simulator's own", "mask": "names of parts of the dataset"}
         out: dict[str, str] = {}
         for name in (*self._tree.left, *self._tree.arrays):

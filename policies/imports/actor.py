@@ -44,7 +44,7 @@ class Normalizer:
 
 @dataclass(frozen=True)
 class Actor:
-    """What a file holds.
+    """Actor of a file.
 
     Args:
         library: "rsl_rl", "sb3", "skrl", "rl_games", "torchrl", "torchscript" or "onnx".

@@ -101,7 +101,7 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
 
 
 def _node(node: onnx.NodeProto, given: list[Any]) -> Tensor | Row:
-    """What an operator gives."""
+    """Result of an operator."""
     kind, how = node.op_type, _attributes(node)
     if kind == "Constant" and isinstance(how.get("value"), Tensor):
         constant: Tensor = how["value"]
@@ -191,7 +191,7 @@ def _constant(kind: str, given: list[Any], how: dict[str, Any]) -> Tensor:
 
 
 def _prediction(model: onnx.ModelProto) -> Predict:
-    """What onnx's own reference implementation gives; the operators are those that were understood."""
+    """Prediction of onnx's own reference implementation; the operators are those that were understood."""
     from onnx.reference import ReferenceEvaluator
 
     def predict(obs: Tensor) -> Tensor:

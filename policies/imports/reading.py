@@ -61,7 +61,7 @@ def read_actor(file: Path) -> Actor:
 
 
 def _read_saved(file: Path, data: bytes) -> Actor:
-    """Of what torch.save wrote."""
+    """Reader of what torch.save wrote."""
     saved = load(file, data)
     for is_its, read in (
         (is_rsl_rl, read_rsl_rl),

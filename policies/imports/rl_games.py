@@ -65,7 +65,7 @@ def read_rl_games(file: Path, saved: Mapping[Any, Any]) -> Actor:
 
 
 def _prediction(weights: Weights, layers: Layers, activation: str, squash: str) -> Predict | None:
-    """What rl_games' own network gives for the actor's weights."""
+    """Prediction of rl_games' own network with the actor's weights."""
     try:
         from rl_games.algos_torch.models import (  # type: ignore[import-not-found, unused-ignore]
             ModelA2CContinuousLogStd,

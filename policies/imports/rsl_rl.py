@@ -84,7 +84,7 @@ def _actor(layers: Layers, normalizer: Normalizer | None, means_first: bool) -> 
 
 
 def _prediction(layers: Layers, normalizer: Normalizer | None, activation: str) -> Predict | None:
-    """What the installed version's own modules give."""
+    """Prediction of the installed version's own modules."""
     try:
         from rsl_rl.modules import MLP, EmpiricalNormalization  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

@@ -111,7 +111,7 @@ def _class(file: Path, about: Mapping[str, Any]) -> str:
 
 
 def _options(file: Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """What of `policy_kwargs` changes the actor: squash_output, use_sde, clip_mean, activation_fn."""
+    """Settings of `policy_kwargs` that change the actor: squash_output, use_sde, clip_mean, activation_fn."""
     given = about.get("policy_kwargs", {})
     if not isinstance(given, Mapping):
         raise no_checkpoint(file)
@@ -183,7 +183,7 @@ def _layers(file: Path, weights: Weights, kind: str, options: Mapping[str, Any])
 def _prediction(
     weights: Weights, layers: Layers, kind: str, activation: str, options: Mapping[str, Any]
 ) -> Predict | None:
-    """What the library's own policy predicts for the actor's weights."""
+    """Prediction of the library's own policy with the actor's weights."""
     try:
         import gymnasium
         from stable_baselines3.common.policies import (  # type: ignore[import-not-found, unused-ignore]

@@ -51,7 +51,7 @@ class Dotted:
 
 
 class Returned(Exception):
-    """What a function gives."""
+    """Result of a function."""
 
     def __init__(self, value: Any) -> None:
         self.value = value

@@ -52,7 +52,7 @@ def read_skrl(file: Path, saved: Mapping[Any, Any]) -> Actor:
 
 
 def _prediction(layers: Layers, statistics: Weights, activation: str, squash: str) -> Predict | None:
-    """What skrl's own scaler and torch's layers give."""
+    """Prediction of skrl's own scaler and torch's layers."""
     try:
         from skrl.resources.preprocessors.torch import (  # type: ignore[import-not-found, unused-ignore]
             RunningStandardScaler,

@@ -1,4 +1,4 @@
-"""What a computation graph does to one row, step by step, and the perceptron that this is.
+"""Steps of a computation graph on one row, and the perceptron that they are.
 
 TorchScript and ONNX files tell everything that an actor computes: every step must be one of these, in the order of a policy
 here, or the file is refused.

@@ -50,7 +50,7 @@ def read_torchrl(file: Path, saved: Mapping[Any, Any]) -> Actor:
 
 
 def _prediction(layers: Layers, activation: str, squash: str) -> Predict | None:
-    """What TorchRL's own perceptron and distributions give."""
+    """Prediction of TorchRL's own perceptron and distributions."""
     try:
         from torchrl.modules import MLP, TanhNormal  # type: ignore[import-not-found, unused-ignore]
     except ImportError:

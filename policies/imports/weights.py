@@ -25,7 +25,7 @@ Weights = Mapping[str, Tensor]
 
 
 class Ignored:
-    """What stands for a number or an array of NumPy, such as rl_games' best reward: nothing of it is read or called."""
+    """Stand-in for a number or an array of NumPy, such as rl_games' best reward: nothing of it is read or called."""
 
     def __init__(self, *given: object) -> None:
         pass

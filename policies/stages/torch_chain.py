@@ -14,7 +14,7 @@ from rookery.policies.stages.part import StageModule, module_of
 
 @dataclass
 class StepContext:
-    """What goes through a chain beside its rows.
+    """Inputs of a chain beside its rows.
 
     Args:
         state: [R, S], of all stages, in the order of `chain.leaves`.

@@ -167,7 +167,7 @@ def _shape(policy: Policy) -> _Shape:
 
 
 def _is_plain_end(link: Link) -> bool:
-    """Whether numbers are clipped, with choices before them or not; see `standard`."""
+    """True where numbers are clipped, with choices before them or not; see `standard`."""
     if isinstance(link, Beside):
         return all(isinstance(branch[0], Select) and _is_plain_end(branch[-1]) for branch in link.branches)
     return isinstance(link, Choose) or (isinstance(link, Squash) and link.function == "clip")

@@ -113,7 +113,7 @@ def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
 
 
 def _motors(s: RobotSettings, source: Source, links: list[str]) -> list[Motor]:
-    """What the motors of these links say, where they all do; empty where none does."""
+    """Parameters that the motors of these links state, where they all do; empty where none does."""
     found = [source.motors[name] for name in links if name in source.motors]
     if not found:
         return []

@@ -15,7 +15,7 @@ Key = tuple[str, list[float]]
 
 
 def is_rotor(name: str) -> bool:
-    """Whether a link is called as rotors are."""
+    """True where a link is called as rotors are."""
     return any(word in name.lower() for word in ROTOR_WORDS)
 
 

@@ -27,8 +27,8 @@ PRINT = "`gz sdf -p FILE > whole.sdf` writes includes out"
 
 
 @dataclass(frozen=True)
-class Motor:
-    """What a motor's plugin says.
+class SdfMotor:
+    """Parameters that a motor's plugin states.
 
     Args:
         thrust: N, at most. ratio: m, reaction torque over thrust. direction: sign of the reaction torque about the body's z.
@@ -42,7 +42,7 @@ class Motor:
     tau_down: float
 
 
-def to_urdf(path: Path, sdf: ET.Element) -> tuple[ET.Element, dict[str, Motor]]:
+def to_urdf(path: Path, sdf: ET.Element) -> tuple[ET.Element, dict[str, SdfMotor]]:
     """The <robot> of a file's only model, and its motors by the rotors' links.
 
     Raises:
@@ -78,7 +78,7 @@ class _Model:
                 "nothing else is read: give the robot as URDF or MJCF."
             )
 
-    def robot(self) -> tuple[ET.Element, dict[str, Motor]]:
+    def robot(self) -> tuple[ET.Element, dict[str, SdfMotor]]:
         robot = ET.Element("robot", name=self.model.get("name") or self.path.stem)
         for name, link in self.links.items():
             self._add_link(robot, name, link)
@@ -174,7 +174,7 @@ class _Model:
         xyz = " ".join(repr(float(v)) for v in place[:3, 3])
         ET.SubElement(element, "origin", xyz=xyz, rpy=f"{roll!r} {pitch!r} {yaw!r}")
 
-    def _motors(self) -> dict[str, Motor]:
+    def _motors(self) -> dict[str, SdfMotor]:
         out = {}
         for plugin in self.model.findall("plugin"):
             called = f"{plugin.get('filename', '')} {plugin.get('name', '')}".lower()
@@ -188,7 +188,7 @@ class _Model:
             if turning not in ("cw", "ccw"):
                 raise RookeryError(f"{self.path}: turningDirection of {link!r} must be cw or ccw, got {turning!r}.")
             up, down = (self._number(plugin, f"timeConstant{way}", 0.0) for way in ("Up", "Down"))
-            out[link] = Motor(
+            out[link] = SdfMotor(
                 self._number(plugin, "motorConstant") * top * top, self._number(plugin, "momentConstant"),
                 1 if turning == "cw" else -1, up, down,
             )  # fmt: skip

@@ -30,7 +30,7 @@ class ZooPolicy:
 
 
 def zoo_folder() -> Path:
-    """Where the zoo lies."""
+    """Folder of the zoo."""
     import rookery.policies
 
     return Path(rookery.policies.__file__).parent / "zoo"

@@ -24,7 +24,7 @@ ByAgent = dict[str, Tensor]
 
 
 class _Copied:
-    """What both adapters share: copies and pickles. skrl's classes keep the wrapped environment twice, and look for every
+    """Copies and pickles of both adapters. skrl's classes keep the wrapped environment twice, and look for every
     attribute in it, so that a copy is made by the constructor.
     """
 

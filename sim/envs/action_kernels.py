@@ -72,7 +72,7 @@ def forget(at, ids, neutral, losing, arrived):
 
 @kernel
 def draw(at):
-    """How long this step's action of each world takes: write `ActionLayout.NOW`."""
+    """Draw the delay of this step's action in each world: write `ActionLayout.NOW`."""
     n = at[L.WORLDS]
     delays = integers(at[L.DELAY], n)
     jitter = integers(at[L.JITTER], n)

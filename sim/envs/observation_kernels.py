@@ -71,7 +71,7 @@ _ZERO = np.float32(0.0)
 
 @inlined
 def _follows(rows, t, u, size):
-    """Whether the components of term u lie next to the `size` ones from term t on, in one tensor."""
+    """True where the components of term u lie next to the `size` ones from term t on, in one tensor."""
     same = rows[u, ADDRESS] == rows[t, ADDRESS] + 4 * size and rows[t, STRIDES + 2] == 1
     for k in range(3):
         same &= rows[u, STRIDES + k] == rows[t, STRIDES + k]

@@ -1,4 +1,4 @@
-"""What is computed of drawn parameters for each world, compiled."""
+"""Values that follow from drawn parameters in each world, compiled."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from what they are given; annotations would say less.
@@ -35,7 +35,7 @@ def _steps(seconds, dt):
 
 @kernel
 def observing(table, rows, ids, dt, most, noise, bias, drift, dropout, delay, jitter):
-    """How agents of the worlds `ids` [n] observe, from rows of a table [W, n]; row -1 leaves what is there.
+    """Set how agents of the worlds `ids` [n] observe, from rows of a table [W, n]; row -1 leaves what is there.
 
     Args:
         rows: [6] of the parameters, in the order of the arrays.
@@ -63,7 +63,7 @@ def observing(table, rows, ids, dt, most, noise, bias, drift, dropout, delay, ji
 
 @kernel
 def acting(table, rows, ids, dt, control_dt, delay, jitter, loss, hold, age, age_jitter, steps):
-    """How actions reach the robots of the worlds `ids` [n], as in `observing`.
+    """Set the delays and losses of actions in the worlds `ids` [n], as in `observing`.
 
     Args:
         rows: [4] of the parameters, in the order of the arrays.

@@ -98,7 +98,7 @@ def env_parameters(
 
 
 def drawn_now(randomization: Randomization) -> dict[str, Any]:
-    """Of `Deployment`: what is in force of what is drawn now, by the present share of a curriculum."""
+    """Ranges in force of what is drawn now, by the present share of a curriculum; see `Deployment`."""
     curriculum = randomization.curriculum
     share = curriculum.share.item()
     ranges = {name: r for name, r in randomization.ranges.items() if name in LINK}

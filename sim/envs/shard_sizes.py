@@ -1,4 +1,4 @@
-"""How many worlds each shard has."""
+"""Sizes of shards, in worlds."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ class Crazyflie(Exporter):
 
 
 def _rotors(craft: Multirotor) -> list[int]:
-    """Of each motor of the Crazyflie the contract's rotor.
+    """Rotor of the contract for each motor of the Crazyflie.
 
     Raises:
         RookeryError: they stand or turn otherwise.

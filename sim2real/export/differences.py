@@ -1,4 +1,4 @@
-"""How far two computations of one policy are apart, where its action may hold indices of options."""
+"""Distance between two computations of one policy, where its action may hold indices of options."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ ONNX, C_FILE, HEADER, CPP_HEADER, GOLDEN = (
 
 @dataclass(frozen=True)
 class Export:
-    """What exporters read.
+    """Input of exporters.
 
     Args:
         policies: by agent group.

@@ -56,7 +56,7 @@ class Functions:
 
     @property
     def parameter(self) -> str:
-        """What the policy's functions take between observation and action: a mask, the memory, and room for logits."""
+        """Parameters of the policy's functions between observation and action: a mask, the memory, and room for logits."""
         mask = f"const unsigned char allowed[{self.chain.mask_size}], " if self.chain.mask_size else ""
         memory = f"{self.prefix}_memory *memory, " if self.memory else ""
         return mask + memory + (f"float logits[{self.options}], " if self.options else "")

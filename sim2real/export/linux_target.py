@@ -59,7 +59,7 @@ class Linux(Exporter):
 
 
 def _parts(contract: Contract, group: str, prefix: str) -> dict[str, str]:
-    """What the program does with a command, by the kind of its loops."""
+    """Code of the program for a command, by the kind of its loops."""
     below = LoopsC(contract, group, prefix).written
     if isinstance(below, ToolC) or below is None:
         return {

@@ -1,4 +1,4 @@
-"""What lies below the policy, in C: from its command to motors and joints, by the contract's `actuation`.
+"""Loops below the policy, in C: from its command to motors and joints, by the contract's `actuation`.
 
     NAME_loops loops;
     NAME_start_loops(&loops, ...);            /* at an episode's start */

@@ -68,7 +68,7 @@ class MultirotorC:
         self.calls = ((f"{prefix}_motors(&loops, &now, command, motor);", "every LOOP_DT: motor commands in [0, 1]"),)
 
     def _yaw_alone(self, name: str) -> bool:
-        """Whether a loop is there for the integrated yaw alone: the attitude loop, where the action enters at the rates."""
+        """True where a loop is there for the integrated yaw alone: the attitude loop, where the action enters at the rates."""
         return name == "attitude" and "roll" not in self.action.names and "velocity" not in self.loops
 
     @property

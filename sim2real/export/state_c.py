@@ -80,7 +80,7 @@ class StateC:
         self.before = _named(dict.fromkeys(q for e in seen for q in _past(e)), "before_")
 
     def _kept(self, q: Quantity) -> bool:
-        """Whether the policy's computer knows it by itself."""
+        """True where the policy's computer knows it by itself."""
         clock = isinstance(q, Clock) and q.frequency > 0.0
         return clock or self._is_last_action(q) or self._is_home(q)
 
@@ -167,7 +167,7 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
         return "\n".join(f"    {line}" for line in out)
 
     def _begin_note(self) -> str:
-        """What the start may set besides."""
+        """Values that the start may set besides."""
         notes = []
         last = self.last_action
         if last is not None and last.initial not in ("", FIRST, "the neutral action"):

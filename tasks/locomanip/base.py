@@ -538,7 +538,7 @@ class LeggedTask(Task):
         return {"fall": self.fallen.clone(), **feet}
 
     def hardware_metrics(self) -> dict[str, Tensor]:
-        """What the episode asked of the robot beside its task, each [N], see HARDWARE_METRICS."""
+        """Demands of the episode on the robot beside its task, each [N], see HARDWARE_METRICS."""
         return self.posture.metrics(self.steps) | self.strain.metrics(self.steps)
 
     def remember(self, action: Tensor) -> None:

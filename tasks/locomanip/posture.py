@@ -1,4 +1,4 @@
-"""How a legged robot carries itself: its trunk's height, and whether it walks on its feet or on its shins."""
+"""Posture of a legged robot: its trunk's height, and whether it walks on its feet or on its shins."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Posture(Buffers):
         self.knee_sum += knees.amin(1)
 
     def metrics(self, steps: Tensor) -> dict[str, Tensor]:
-        """Of episodes of `steps` [N] control steps, each [N]; see `posture_definitions`."""
+        """Means over episodes of `steps` [N] control steps, each [N]; see `posture_definitions`."""
         count = steps.clamp_min(1)
         return {"height_error": (self.height_squared / count).sqrt(), "knee_height": self.knee_sum / count}
 

@@ -22,7 +22,7 @@ _NONE = int(mujoco.mjtStage.mjSTAGE_NONE.value)
 
 
 class SensorReadings:
-    """What is read of a world's sensors. At first none is computed, since they cost time in every step.
+    """Readings of a world's sensors. At first none is computed, since they cost time in every step.
 
     Attributes:
         contacts: sums of contact sensors over the steps; None before somebody reads them.

@@ -75,7 +75,7 @@ class ContactCounter(ContactCounts):
 
 
 class Watchers:
-    """What looks at contacts in every Bullet step of a world, each made when it is first asked for."""
+    """Observers of contacts in every Bullet step of a world, each made when it is first asked for."""
 
     def __init__(self, world: PyBulletWorld) -> None:
         self._world = world
