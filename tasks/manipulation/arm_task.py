@@ -417,11 +417,6 @@ class ArmTask(Task):
         arm = self.arms[group]
         return local @ arm.base_rotation.float().T + arm.base_pos.float()
 
-    def to_base(self, group: str, vector: Tensor, place: bool = True) -> Tensor:
-        """World places [n, 3] m (or, with place=False, differences) in an arm's base frame."""
-        arm = self.arms[group]
-        return (vector - arm.base_pos.float() if place else vector) @ arm.base_rotation.float()
-
     # The scripted expert
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:

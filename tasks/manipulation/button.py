@@ -9,35 +9,19 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BUTTON_GOAL, BUTTON_TOP, button
-from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import CARRY, DEFAULT_RANDOMIZATION, OPENING, MetaWorldTask
 from rookery.tasks.manipulation.objects import at_rest
-from rookery.tasks.manipulation.shaping import distance, join, near
+from rookery.tasks.manipulation.shaping import both, distance, tolerance
 
 RADIUS = 0.024  # m, of the cap from its goal, upwards
 NEAR = 0.03  # m, of the tool from the cap: what counts as touching
 DEEP = 0.030
 """m, from the goal up to the tool whose finger tips hold the cap 1 mm before its stop."""
 LEAD = 0.03  # m, of the expert's goal under the tool
-
-
-@kernel
-def _score(  # type: ignore[no-untyped-def]
-    tool, opening, first, target, tool_0, first_0, closing, score, done
-):  # pragma: no cover - compiled
-    """Reward and whether it is done in each world, see `MetaWorldTask.scored`."""
-    for n in range(len(score)):
-        error = distance(tool, first, n)
-        up = abs(first[n, 2] - target[n, 2])
-        reached = near(error, 0.0, 0.01, distance(tool_0, first, n), False)
-        shut = 1.0 - min(max(opening[n] / OPENING, 0.0), 1.0)
-        pressed = near(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL, False)
-        score[n] = 5.0 * join(shut, reached) + (5.0 * pressed if error <= NEAR else 0.0)
-        done[n] = up <= RADIUS
 
 
 class ButtonPressTopdown(MetaWorldTask):
@@ -88,8 +72,12 @@ class ButtonPressTopdown(MetaWorldTask):
         return (self.first[:, 2] - self.target[:, 2]).abs()
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        _score(*self.inputs)
-        return self.scored()
+        tool, cap = self.robot.tool, self.first[:, :3]
+        error, up = distance(tool, cap), self.misses()
+        reached = tolerance(error, 0.0, 0.01, distance(self.tool_0, cap))
+        shut = 1.0 - (self.robot.opening / OPENING).clamp(0.0, 1.0)
+        pressed = tolerance(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL)
+        return {"score": 5.0 * both(shut, reached) + torch.where(error <= NEAR, 5.0 * pressed, 0.0)}, up <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the cap with the fingers closed, then down on it."""

@@ -16,7 +16,7 @@ from rookery.sim.rotations import rotate
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import PALM
-from rookery.tasks.manipulation.shaping import join, near
+from rookery.tasks.manipulation.shaping import both, tolerance
 
 RADIUS = 0.08  # m, in x
 WIDE = 2.0 * math.pi / 3.0  # rad, from where on it is wide open
@@ -45,31 +45,6 @@ def _observe(origin, angle, frame):  # type: ignore[no-untyped-def]  # pragma: n
         half = 0.5 * np.float64(angle[n])
         frame[n, 7] = math.cos(half)
         frame[n, 10] = -math.sin(half)
-
-
-@kernel
-def _score(  # type: ignore[no-untyped-def]
-    tool, opening, first, target, tool_0, first_0, closing, score, done, angle
-):  # pragma: no cover - compiled
-    """Reward and whether it is done in each world, see `MetaWorldTask.scored`; angle: [N] rad, of the door."""
-    for n in range(len(score)):
-        x = np.float64(tool[n, 0] - first[n, 0])
-        y = np.float64(tool[n, 1] - first[n, 1])
-        hand = np.float64(tool[n, 2]) + PALM
-        z = hand - first[n, 2]
-        rho = math.hypot(x + 0.05, y)
-        # far from the lever the hand has to be high
-        floor = 0.0 if rho <= 0.12 else 0.04 * math.log(max(rho - 0.12, 1e-9)) + 0.4
-        lack = floor - hand
-        high = 1.0 if lack <= 0.0 else near(lack, 0.0, 0.01, 0.5 * floor, False)
-        y -= 0.03
-        z += 0.01
-        close = near(math.sqrt(x * x + y * y + z * z), 0.0, 0.06, 0.5, False)
-        wide = 0.8 * near(WIDE - angle[n], 0.0, 0.5, math.pi / 3.0, False)
-        wide += 0.2 if angle[n] > math.pi / 90.0 else 0.0
-        grip = 0.5 * (min(max(closing[n], -1.0), 1.0) + 1.0)
-        done[n] = abs(first[n, 0] - target[n, 0]) <= RADIUS
-        score[n] = 10.0 if done[n] else 2.0 * join(join(high, close), grip) + 8.0 * wide
 
 
 class DoorOpen(FurnitureTask):
@@ -115,9 +90,17 @@ class DoorOpen(FurnitureTask):
         return (self.first[:, 0] - self.target[:, 0]).abs()
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        self._angle[:] = self.opened
-        _score(*self.inputs, self._angle)
-        return self.scored()
+        hand = self.robot.tool + torch.tensor([0.0, 0.0, PALM])
+        offset, height = hand - self.first[:, :3], hand[:, 2]
+        rho = (offset[:, :2] + torch.tensor([0.05, 0.0])).norm(dim=1)
+        # far from the lever the hand has to be high
+        floor = torch.where(rho <= 0.12, 0.0, 0.04 * (rho - 0.12).clamp_min(1e-9).log() + 0.4)
+        high = torch.where(height >= floor, 1.0, tolerance(floor - height, 0.0, 0.01, 0.5 * floor))
+        close = tolerance((offset + torch.tensor([0.0, -0.03, 0.01])).norm(dim=1), 0.0, 0.06, 0.5)
+        wide = 0.8 * tolerance(WIDE - self.opened, 0.0, 0.5, math.pi / 3.0) + 0.2 * (self.opened > math.pi / 90.0)
+        grip = 0.5 * (self.closing.clamp(-1.0, 1.0) + 1.0)
+        done = self.misses() <= RADIUS
+        return {"score": torch.where(done, 10.0, 2.0 * both(both(high, close), grip) + 8.0 * wide)}, done
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Pull at the lever between open fingers; when the door is ajar, push the leaf from behind, over its upper edge."""

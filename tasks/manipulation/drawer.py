@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import mujoco
@@ -11,11 +10,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import BAR, drawer
-from rookery.sim.random_kernels import kernel
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import PALM
-from rookery.tasks.manipulation.shaping import distance, join, near
+from rookery.tasks.manipulation.shaping import both, distance, tolerance
 
 OPEN_RADIUS, SHUT_RADIUS = 0.03, 0.065  # m
 DEEP = 0.004
@@ -54,39 +52,6 @@ class _Drawer(FurnitureTask):
         return bar
 
 
-@kernel
-def _score_open(  # type: ignore[no-untyped-def]
-    tool, opening, first, target, tool_0, first_0, closing, score, done, origin
-):  # pragma: no cover - compiled
-    """Reward and whether it is done in each world, see `MetaWorldTask.scored`; origin: see `FurnitureTask`."""
-    for n in range(len(score)):
-        hand = 0.0  # the differences in x and y count three times, that in height once
-        bar = 0.0
-        for i in range(3):
-            weight = 1.0 if i == 2 else 3.0
-            height = PALM if i == 2 else 0.0
-            hand += (weight * (first[n, i] - tool[n, i] - height)) ** 2
-            bar += (weight * (origin[n, i] + BAR[i] - tool_0[n, i])) ** 2
-        error = distance(first, target, n)
-        score[n] = 5.0 * (near(math.sqrt(hand), 0.0, 0.01, math.sqrt(bar), False) + near(error, 0.0, 0.02, 0.2, False))
-        done[n] = error <= OPEN_RADIUS
-
-
-@kernel
-def _score_close(  # type: ignore[no-untyped-def]
-    tool, opening, first, target, tool_0, first_0, closing, score, done
-):  # pragma: no cover - compiled
-    """Reward and whether it is done in each world, see `MetaWorldTask.scored`."""
-    for n in range(len(score)):
-        error = distance(first, target, n)
-        way_0 = distance(first_0, tool_0, n)
-        reach = near(distance(first, tool, n), 0.0, 0.005, abs(way_0 - 0.005), True)
-        shut = near(error, 0.0, 0.05, abs(distance(first_0, target, n) - 0.05), False)
-        done[n] = error <= SHUT_RADIUS
-        grip = min(max(closing[n], 0.0), 1.0)
-        score[n] = 10.0 if done[n] else 10.0 * join(join(reach, grip), shut)
-
-
 class DrawerOpen(_Drawer):
     """A Panda pulls a drawer open.
 
@@ -100,8 +65,13 @@ class DrawerOpen(_Drawer):
     shift = (0.0, -0.36, 0.09)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        _score_open(*self.inputs, self._origin)
-        return self.scored()
+        error = self.misses()
+        scale = torch.tensor([3.0, 3.0, 1.0])  # the differences in x and y count three times, that in height once
+        palm = self.robot.tool + torch.tensor([0.0, 0.0, PALM])
+        hand = distance(self.first[:, :3] * scale, palm * scale)
+        hand_0 = distance((self.origin + self._bar) * scale, self.tool_0 * scale)
+        score = 5.0 * (tolerance(hand, 0.0, 0.01, hand_0) + tolerance(error, 0.0, 0.02, 0.2))
+        return {"score": score}, error <= OPEN_RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down around the bar with open fingers, then back."""
@@ -133,8 +103,12 @@ class DrawerClose(_Drawer):
     above = 0.05
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        _score_close(*self.inputs)
-        return self.scored()
+        error = self.misses()
+        margin = (distance(self.first_0, self.tool_0) - 0.005).abs()
+        reach = tolerance(distance(self.first[:, :3], self.robot.tool), 0.0, 0.005, margin, gaussian=True)
+        shut = tolerance(error, 0.0, 0.05, (distance(self.first_0, self.target) - 0.05).abs())
+        score = 10.0 * both(both(reach, self.closing.clamp(0.0, 1.0)), shut)
+        return {"score": torch.where(error <= SHUT_RADIUS, 10.0, score)}, error <= SHUT_RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down before the bar with the fingers closed, then forth."""

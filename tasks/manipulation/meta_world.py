@@ -126,8 +126,6 @@ class MetaWorldTask(ArmTask):
         first, second: [N, 7] m and wxyz, world: poses of objects, parts of `frame`; zeros where there is none.
         closing: [N], of the gripper as commanded, 1 closes.
         tool_0, first_0: [N, 3] m, of the tool and the first object when the episode began.
-        inputs: arrays for kernels that evaluate: the tool, the gripper's opening, `first`, `target`, `tool_0`, `first_0` and
-            `closing`; and for their results, the score and whether the task is done, see `scored`.
     """
 
     metric_definitions = MappingProxyType(
@@ -214,13 +212,6 @@ class MetaWorldTask(ArmTask):
         self._tool_0, self._first_0, self._goal = (b.numpy() for b in (self.tool_0, self.first_0, self.robot.goal))
         self._target = self.target.numpy()
         self._tool, self._opened = self.robot.tool.numpy(), self.robot.opening.numpy()
-        self._score = torch.zeros(n)
-        self._done_now = torch.zeros(n, dtype=torch.bool)
-        first = self.first.numpy()
-        self.inputs = (
-            self._tool, self._opened, first, self._target, self._tool_0, self._first_0, self._closing,
-            self._score.numpy(), self._done_now.numpy(),
-        )  # fmt: skip
         self._observed = self._views()
         if self.cfg.obs != "state":
             self._observed = {k: v for k, v in self._observed.items() if not k.startswith("object_")}
@@ -327,10 +318,6 @@ class MetaWorldTask(ArmTask):
             arm = self.robot
             out |= {"joint_position": arm.pos, "joint_velocity": arm.vel, "command": (arm.goal - arm.tool).float()}
         return out
-
-    def scored(self) -> tuple[dict[str, Tensor], Tensor]:
-        """Results of `evaluate`, of a kernel that wrote the last two of `inputs`."""
-        return {"score": self._score}, self._done_now
 
     def terminated(self) -> Tensor:
         return self.done.long() if self.cfg.stop_at_success else torch.zeros_like(self.steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import mujoco
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BLOCK_HALF, HOLE_Z, PEG_HALF, block, peg
-from rookery.sim.random_kernels import inlined, kernel
+from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import rotate
 from rookery.sim.scene import Scene
@@ -19,7 +18,7 @@ from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, at_rest
 from rookery.tasks.manipulation.puck_task import LEAD, gripping_table
-from rookery.tasks.manipulation.shaping import cage_of, distance, join, near
+from rookery.tasks.manipulation.shaping import both, cage, distance, tolerance
 
 RADIUS = 0.07  # m
 GRASP = (0.03, 0.0, 0.01)
@@ -54,55 +53,14 @@ def _observe(pose, frame, head):  # type: ignore[no-untyped-def]  # pragma: no c
             frame[n, 4 + i] = pose[n, i]
 
 
-@inlined
-def _clear_of(head, target, n, zero, one):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """`clearance` of one region, from its corner `zero` to `one`."""
-    share = 1.0
-    for i in range(3):
-        move = (head[n, i] - target[n, i] + GOAL[i] - zero[i]) / (one[i] - zero[i])
-        if move < 0.0 or move > 1.0:
-            return 1.0
-        share *= move
-    return share
-
-
-@kernel
-def clearance(head, target, n):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """In [0, 1]: less where the head of world n's peg is about to hit the block's front."""
-    return join(_clear_of(head, target, n, *OVER), _clear_of(head, target, n, *BELOW))
-
-
-@inlined
-def _error(place, target, n):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """m, of the head at `place` [3] from its goal; a centimeter to the side counts as two."""
-    x, y, z = place[0] - target[n, 0], 2.0 * (place[1] - target[n, 1]), 2.0 * (place[2] - target[n, 2])
-    return math.sqrt(x * x + y * y + z * z)
-
-
-@kernel
-def _score(  # type: ignore[no-untyped-def]
-    tool, opening, first, target, tool_0, first_0, closing, score, done, head
-):  # pragma: no cover - compiled
-    """Reward and whether it is done in each world, see `MetaWorldTask.scored`; head: [N, 3] m, of the peg."""
-    for n in range(len(score)):
-        error = _error((np.float64(head[n, 0]), np.float64(head[n, 1]), np.float64(head[n, 2])), target, n)
-        # Meta-World's margin is from where the head was when the last episode ended; here from where this one begins
-        x = first_0[n, 0] + (HEAD[0] - GRASP[0])
-        y = first_0[n, 1] + (HEAD[1] - GRASP[1])
-        z = first_0[n, 2] + (HEAD[2] - GRASP[2])
-        close = near(error, 0.0, RADIUS, _error((x, y, z), target, n), False)
-        close = join(close, clearance(head, target, n))
-        # and a peg is lifted when it is 1 cm over where it lay, not over where it was dropped from
-        lifted = first[n, 2] > first_0[n, 2] + LIFTED
-        held = distance(tool, first, n) < NEAR and opening[n] > 0.0 and lifted
-        caged = 1.0
-        if not held:
-            caged = cage_of(tool, opening, first, tool_0, first_0, closing, n, 0.0075, 0.03, 0.005, -1.0)
-        done[n] = error <= RADIUS
-        if done[n]:
-            score[n] = 10.0
-        else:
-            score[n] = join(caged, close) + (1.0 + 5.0 * close if held else 0.0)
+def clearance(head: Tensor, target: Tensor) -> Tensor:
+    """[N] in [0, 1]: less where the head [N, 3] m of a peg is about to hit the block's front."""
+    place = head - target + torch.tensor(GOAL)
+    share = []
+    for zero, one in ((torch.tensor(corner) for corner in region) for region in (OVER, BELOW)):
+        move = (place - zero) / (one - zero)
+        share.append(torch.where(((move < 0.0) | (move > 1.0)).any(1), 1.0, move.prod(1)))
+    return both(*share)
 
 
 class PegInsertSide(MetaWorldTask):
@@ -155,11 +113,25 @@ class PegInsertSide(MetaWorldTask):
         _observe(self.peg.pose.numpy(), self._frame, self._head)
 
     def misses(self) -> Tensor:
-        return ((self.head - self.target) * torch.tensor([1.0, 2.0, 2.0])).norm(dim=1)
+        return self._misses(self.head)
+
+    def _misses(self, head: Tensor) -> Tensor:
+        """[N] m, of a head [N, 3] from its goal; a centimeter to the side counts as two."""
+        return ((head - self.target) * torch.tensor([1.0, 2.0, 2.0])).norm(dim=1)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        _score(*self.inputs, self._head)
-        return self.scored()
+        tool, opening, grasp = self.robot.tool, self.robot.opening, self.first[:, :3]
+        error = self.misses()
+        # Meta-World's margin is from where the head was when the last episode ended; here from where this one begins
+        head_0 = self.first_0 + (torch.tensor(HEAD) - torch.tensor(GRASP))
+        near = both(tolerance(error, 0.0, RADIUS, self._misses(head_0)), clearance(self.head, self.target))
+        # and a peg is lifted when it is 1 cm over where it lay, not over where it was dropped from
+        held = (distance(tool, grasp) < NEAR) & (opening > 0.0) & (grasp[:, 2] > self.first_0[:, 2] + LIFTED)
+        caged = cage(
+            tool, opening, grasp, self.tool_0, self.first_0, self.closing, radius=0.0075, pad=0.03, beside=0.005
+        )
+        score = torch.where(held, near + 1.0 + 5.0 * near, both(caged, near))
+        return {"score": torch.where(error <= RADIUS, 10.0, score)}, error <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the peg, down, close, in front of the hole, in. The next motion follows from where things are."""

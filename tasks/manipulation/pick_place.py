@@ -5,36 +5,18 @@ from __future__ import annotations
 from typing import ClassVar
 
 import mujoco
+import torch
 from torch import Tensor
 
-from rookery.sim.random_kernels import kernel
 from rookery.tasks.manipulation.meta_world import OPENING
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
 from rookery.tasks.manipulation.push import NEAR
-from rookery.tasks.manipulation.shaping import cage_of, distance, join, near
+from rookery.tasks.manipulation.shaping import both, cage, distance, tolerance
 
 RADIUS = 0.07
 FULL = 0.05
 """m, of the puck from its goal: within the first the task is done, within the second the reward is full."""
 LIFTED = 0.01  # m
-
-
-@kernel
-def _score(  # type: ignore[no-untyped-def]
-    tool, opening, first, target, tool_0, first_0, closing, score, done
-):  # pragma: no cover - compiled
-    """Reward and whether it is done in each world, see `MetaWorldTask.scored`."""
-    for n in range(len(score)):
-        error = distance(first, target, n)
-        close = near(error, 0.0, FULL, distance(first_0, target, n), False)
-        caged = cage_of(tool, opening, first, tool_0, first_0, closing, n, 0.015, 0.05, 0.005, OPENING)
-        lifted = first[n, 2] > first_0[n, 2] + LIFTED
-        held = distance(tool, first, n) < NEAR and opening[n] > 0.0 and lifted
-        if error < FULL:
-            score[n] = 10.0
-        else:
-            score[n] = join(caged, close) + (1.0 + 5.0 * close if held else 0.0)
-        done[n] = error <= RADIUS
 
 
 class PickPlace(PuckTask):
@@ -51,5 +33,13 @@ class PickPlace(PuckTask):
         return gripping_table(super().ground())
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        _score(*self.inputs)
-        return self.scored()
+        tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
+        error = self.misses()
+        near = tolerance(error, 0.0, FULL, distance(self.first_0, self.target))
+        caged = cage(
+            tool, opening, puck, self.tool_0, self.first_0, self.closing,
+            radius=0.015, pad=0.05, beside=0.005, opening_0=OPENING,
+        )  # fmt: skip
+        held = (distance(tool, puck) < NEAR) & (opening > 0.0) & (puck[:, 2] > self.first_0[:, 2] + LIFTED)
+        score = both(caged, near) + torch.where(held, 1.0 + 5.0 * near, 0.0)
+        return {"score": torch.where(error < FULL, 10.0, score)}, error <= RADIUS

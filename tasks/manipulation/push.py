@@ -5,32 +5,15 @@ from __future__ import annotations
 from typing import ClassVar
 
 import mujoco
+import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import PUCK_HALF
-from rookery.sim.random_kernels import kernel
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
-from rookery.tasks.manipulation.shaping import cage_of, distance, near
+from rookery.tasks.manipulation.shaping import cage, distance, tolerance
 
 RADIUS = 0.05  # m
 NEAR = 0.02  # m, of the tool and the puck: what counts as in the hand
-
-
-@kernel
-def _score(  # type: ignore[no-untyped-def]
-    tool, opening, first, target, tool_0, first_0, closing, score, done
-):  # pragma: no cover - compiled
-    """Reward and whether it is done in each world, see `MetaWorldTask.scored`."""
-    for n in range(len(score)):
-        error = distance(first, target, n)
-        close = near(error, 0.0, RADIUS, distance(first_0, target, n), False)
-        caged = cage_of(tool, opening, first, tool_0, first_0, closing, n, 0.015, 0.05, 0.005, -1.0)
-        held = distance(tool, first, n) < NEAR and opening[n] > 0.0
-        if error < RADIUS:
-            score[n] = 10.0
-        else:
-            score[n] = 4.0 * caged + 1.0 + 5.0 * close if held else 2.0 * caged
-        done[n] = error <= RADIUS
 
 
 class Push(PuckTask):
@@ -54,5 +37,10 @@ class Push(PuckTask):
         self._target[ids.numpy(), 2] = PUCK_HALF
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        _score(*self.inputs)
-        return self.scored()
+        tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
+        error = self.misses()
+        near = tolerance(error, 0.0, RADIUS, distance(self.first_0, self.target))
+        caged = cage(tool, opening, puck, self.tool_0, self.first_0, self.closing, radius=0.015, pad=0.05, beside=0.005)
+        held = (distance(tool, puck) < NEAR) & (opening > 0.0)
+        score = torch.where(held, 4.0 * caged + 1.0 + 5.0 * near, 2.0 * caged)
+        return {"score": torch.where(error < RADIUS, 10.0, score)}, error <= RADIUS

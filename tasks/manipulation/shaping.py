@@ -1,7 +1,6 @@
 """The algebra of Meta-World's rewards (metaworld 3.1.1, utils/reward_utils.py): tolerances, and their Hamacher product.
 
-Compiled, as in torch a reward is a chain of a hundred small operations, which for a few hundred worlds cost as much as half of
-their physics.
+Compiled, as in torch each is a chain of small operations; tasks put them together in torch.
 """
 
 from __future__ import annotations
@@ -32,15 +31,6 @@ def near(x, low, high, margin, gaussian):  # type: ignore[no-untyped-def]  # pra
 def join(a, b):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """`both` of two numbers."""
     return a * b / max(a + b - a * b, 1e-9)
-
-
-@inlined
-def distance(a, b, n):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """m, between two places of world n."""
-    x = np.float64(a[n, 0] - b[n, 0])
-    y = np.float64(a[n, 1] - b[n, 1])
-    z = np.float64(a[n, 2] - b[n, 2])
-    return math.sqrt(x * x + y * y + z * z)
 
 
 @inlined
@@ -102,6 +92,11 @@ def tolerance(x: Tensor, low: float, high: float, margin: Tensor | float, gaussi
     )
     _tolerance(x.flatten().numpy(), low, high, edge, gaussian, out.view(-1).numpy())
     return out
+
+
+def distance(a: Tensor, b: Tensor) -> Tensor:
+    """[N] m, between places [N, 3] m."""
+    return (a - b).norm(dim=1)
 
 
 def both(a: Tensor, b: Tensor) -> Tensor:

@@ -10,30 +10,16 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import GRIP, WINDOW_RANGE, window
-from rookery.sim.random_kernels import kernel
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
-from rookery.tasks.manipulation.shaping import distance, join, near
+from rookery.tasks.manipulation.shaping import both, distance, tolerance
 
 RADIUS = 0.05  # m, in x
 DEEP = 0.03  # m, of the tool over the handle's middle: the palm is then 14 mm over its upper end
 OVER = 0.08  # m, the same while it goes there
 BESIDE = 0.045  # m, from the handle's axis when the fingers come down
 BEFORE = 0.008  # m, of the tool before the handle's axis, so that the palm keeps clear of the frame: the fingers are 39 mm wide
-
-
-@kernel
-def _score(  # type: ignore[no-untyped-def]
-    tool, opening, first, target, tool_0, first_0, closing, score, done, margin, gaussian
-):  # pragma: no cover - compiled
-    """Reward and whether it is done in each world, see `MetaWorldTask.scored`; margin, gaussian: see `_Window`."""
-    for n in range(len(score)):
-        error = abs(first[n, 0] - target[n, 0])
-        way_0 = distance(first_0, tool_0, n)
-        reach = near(distance(first, tool, n), 0.0, 0.02, abs(way_0 - 0.02), gaussian)
-        score[n] = 10.0 * join(reach, near(error, 0.0, RADIUS, margin, False))
-        done[n] = error <= RADIUS
 
 
 class _Window(FurnitureTask):
@@ -67,8 +53,10 @@ class _Window(FurnitureTask):
         return (self.first[:, 0] - self.target[:, 0]).abs()
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        _score(*self.inputs, self.margin, self.gaussian)
-        return self.scored()
+        error = self.misses()
+        margin = (distance(self.first_0, self.tool_0) - 0.02).abs()
+        reach = tolerance(distance(self.first[:, :3], self.robot.tool), 0.0, 0.02, margin, self.gaussian)
+        return {"score": 10.0 * both(reach, tolerance(error, 0.0, RADIUS, self.margin))}, error <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down beside the handle with the fingers closed, then along."""

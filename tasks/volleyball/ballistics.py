@@ -78,27 +78,6 @@ def fall(p, v, z, g, k):
 
 
 @_fast
-def height_at(p, v, x, g, k, q, w):
-    """Height (m) at which a ball crosses the plane of that x (m); -1 if not within `MAX_FLIGHT`. q, w: [3] scratch."""
-    if k == 0.0:
-        if v[0] == 0.0:
-            return -1.0
-        t = (x - p[0]) / v[0]
-        return p[2] + (v[2] - 0.5 * g * t) * t if 0.0 <= t <= MAX_FLIGHT else -1.0
-    q[:] = p
-    w[:] = v
-    t = 0.0
-    while t < MAX_FLIGHT:
-        before = q[0]
-        z = q[2]
-        fly(q, w, g, k, STEP)
-        if (before - x) * (q[0] - x) <= 0.0 and before != q[0]:
-            return z + (q[2] - z) * (x - before) / (q[0] - before)
-        t += STEP
-    return -1.0
-
-
-@_fast
 def lob(p, target, apex, g, k, out, q, w):
     """Velocity [3] m/s with which a ball at p rises to `apex` (m) and comes down at `target` [3] m.
 

@@ -32,10 +32,3 @@ def half_turn(state: Tensor) -> Tensor:
     out[..., 7:9].neg_()
     out[..., 3:7] = torch.stack((-z, -y, x, w), dim=-1)
     return out
-
-
-def swap_sides(state: Tensor) -> Tensor:
-    """States [..., A, 13] of the drones of two sides, near ones first, in the turned world: every drone takes the part of its
-    counterpart on the other side."""
-    near, far = state.chunk(2, dim=-2)
-    return half_turn(torch.cat((far, near), dim=-2))

@@ -180,7 +180,7 @@ def test_both_arms_see_the_same_from_opposite_sides():
     env = make(Handover)
     env.reset()
     task = env.task
-    own = {g: task.to_base(g, r.tool) for g, r in task.arms.items()}
+    own = {g: (r.tool - r.base_pos.float()) @ r.base_rotation.float() for g, r in task.arms.items()}
     assert all((v[:, 0] > 0.3).all() and (v[:, 0] < 0.6).all() for v in own.values())
     for group in own:
         assert torch.allclose(task.to_world(group, own[group]), task.arms[group].tool, atol=1e-5)
