@@ -72,7 +72,6 @@ WORDS = {
     "dagger": ["dagger", *DAGGER],
     "dagger-gru": ["dagger", *DAGGER, "--teacher", "drone-hover-gru"],
     "dagger-MT10": ["dagger", "--steps", "1024", "--rollout-steps", "8", "--batch", "64"],
-    "ppo-shards": ["ppo", *PPO, "--shards", "2"],
     "bc": ["bc", "--steps", "6000", "--batch", "64"],
 }
 """Algorithm and options of each training by its name in the table: 32 worlds, a checkpoint after each update."""

@@ -12,7 +12,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
 
 
-SLOW = ("sac-gru", "dagger-gru", "dagger-MT10", "ppo-shards")
+SLOW = ("sac-gru", "dagger-gru", "dagger-MT10")
 
 
 @pytest.mark.parametrize(
