@@ -22,7 +22,7 @@ from rookery.robots.own.legs import corners
 from rookery.robots.own.parts import is_rotor, name_all, strip
 from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
-from rookery.robots.own.sdf import Motor
+from rookery.robots.own.sdf import SdfMotor
 from rookery.robots.own.settings import RobotSettings
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY, CascadeGains, DroneParameters, Triple
@@ -112,7 +112,7 @@ def _load(file: Path, given: Mapping[str, Any]) -> OwnRobot[DroneParameters]:
     return OwnRobot(made.name, "drone", file, made, tuple(s.guessed), tuple(notes))
 
 
-def _motors(s: RobotSettings, source: Source, links: list[str]) -> list[Motor]:
+def _motors(s: RobotSettings, source: Source, links: list[str]) -> list[SdfMotor]:
     """Parameters that the motors of these links state, where they all do; empty where none does."""
     found = [source.motors[name] for name in links if name in source.motors]
     if not found:

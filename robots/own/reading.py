@@ -20,7 +20,7 @@ from rookery.robots.own import guard
 from rookery.robots.own.conversion import expand_xacro
 from rookery.robots.own.fusing import centres_of, fuse_inertials
 from rookery.robots.own.meshes import mesh_bytes, take_meshes
-from rookery.robots.own.sdf import Motor, to_urdf
+from rookery.robots.own.sdf import SdfMotor, to_urdf
 from rookery.sim.errors import RookeryError
 from rookery.sim.mujoco_warnings import take_warnings
 
@@ -54,7 +54,7 @@ class Source:
     notes: tuple[str, ...]
     unlimited: tuple[str, ...] = ()
     centres: Mapping[str, Vector] = field(default_factory=dict)
-    motors: Mapping[str, Motor] = field(default_factory=dict)
+    motors: Mapping[str, SdfMotor] = field(default_factory=dict)
 
 
 def is_file(name: str) -> bool:

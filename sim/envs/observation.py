@@ -30,7 +30,7 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import observation_kernels as kernels
 from rookery.sim.envs.delays import MAX_DELAY
-from rookery.sim.envs.observation_kernels import ObservationLayout
+from rookery.sim.envs.observation_layout import ObservationLayout
 from rookery.sim.envs.parameter_kernels import observing
 from rookery.sim.errors import RookeryError
 from rookery.sim.pointers import TensorTable

@@ -87,8 +87,7 @@ class VecEnv(Buffers, Env):
         self._ended = np.zeros(self.num_envs, np.int64)
         self._all = torch.arange(self.num_envs)
         task.world = world
-        task.rng = self.rng
-        task.randomization_rng = self._randomization_rng
+        task.rng, task.randomization_rng = self.rng, self._randomization_rng
         task.steps = self.steps
         task.max_steps = self.max_episode_steps
         task.setup()
@@ -248,9 +247,8 @@ class VecEnv(Buffers, Env):
         cut = episode_kernels.NO_CUTS if (cut := self.task.truncated()) is None else cut.contiguous().numpy()
         if cause.dtype is not torch.int64 or not cause.is_contiguous():
             cause = cause.long().contiguous()
-        arrays = cause.numpy(), cut, terminated.numpy(), truncated.numpy()
-        count = episode_kernels.ends(self._steps, self.max_episode_steps, *arrays, self._ended)
-        return terminated, truncated, count
+        arrays = cause.numpy(), cut, terminated.numpy(), truncated.numpy(), self._ended
+        return terminated, truncated, episode_kernels.ends(self._steps, self.max_episode_steps, *arrays)
 
     def _finish(
         self, where: NDArray[np.int64], obs: dict[str, Tensor], cause: Tensor

@@ -147,7 +147,8 @@ class Controller:
         self.action[:] = self.spec.spec.action.neutral
 
     def step(self, values: Mapping[str, Array]) -> Array:
-        """Physical commands [D] for the quantities in `wanted`, in the units of the contract's action.
+        """Physical commands [D] for the quantities in `wanted`, in the units of the contract's action; NaN where the policy's
+        action is not finite.
 
         Raises:
             RookeryError: a quantity is missing or of another size.
@@ -160,6 +161,9 @@ class Controller:
                 raise RookeryError(f"the policy needs {q.name!r} ({q.size} values, {q.unit}), got {given}.") from None
         memory, state, action = ctypes.addressof(self._memory), self._state.ctypes.data, self.action.ctypes.data
         self._calls["act"](memory, state, action)
+        if not np.isfinite(self.action).all():  # it would stay in what is kept; the safety filter takes over
+            self.begin()
+            return np.full_like(self._command, np.nan)
         self._calls["acted"](memory, state, action)
         self._calls["command"](action, self._command.ctypes.data)
         return self._command.copy()
