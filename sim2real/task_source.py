@@ -69,7 +69,7 @@ def task_source(task: str) -> TaskSource:
 
 @functools.cache
 def _source(tasks: tuple[type[Task], ...], own: Path | None) -> TaskSource:
-    """Source of task classes, the first of a file of its own or not; asked for once, since a file may be edited while it runs."""
+    """Source of classes, the first of a file of its own or not; asked for once, since a file may be edited while it runs."""
     files = {name: file for cls in tasks for name, file in _files((*cls.__mro__, *cls.Config.__mro__), own)}
     digests = {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in sorted(files.items())}
     return TaskSource(digests, checkout_commit(own or _file_of(tasks[0])), "" if own is None else str(own))

@@ -65,7 +65,7 @@ class Newest:
         self._read = self._file.stat().st_mtime_ns
 
     def __call__(self) -> Act | None:
-        """The policy that acts from now on, where the run has something newer than before; raises KeyboardInterrupt at the end."""
+        """The policy from now on, where the run has something newer than before; raises KeyboardInterrupt at the end."""
         from rookery.experiments.runs import open_run
         from rookery.policies.training.evaluate import act_with
         from rookery.sim.errors import RookeryError

@@ -1,4 +1,4 @@
-"""Record of what the processes of a ShardedEnv have done since their states were last taken, so that a new one can do it again."""
+"""Record of a ShardedEnv's steps since its states were last taken, so that a new one can do it again."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Side:
         return self._runnable([self.at(near + (far - near) * (i + 1) / (BETWEEN + 1)) for i in range(BETWEEN)])
 
     def _runnable(self, values: Sequence[float]) -> list[float]:
-        """Points that are run for values: themselves, or the multiples of `step` on both sides of each that are not tried yet."""
+        """Points run for values: themselves, or the multiples of `step` on both sides of each that are not tried yet."""
         if not self.step:
             return list(values)
         near = {whole(value / self.step) for value in values for whole in (whole_below, whole_above)}
