@@ -1,4 +1,4 @@
-"""Record of a ShardedEnv's steps since its states were last taken, so that a new one can do it again."""
+"""Record of what a ShardedEnv's processes did since their states were last taken, so that a new one can do it again."""
 
 from __future__ import annotations
 
