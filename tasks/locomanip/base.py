@@ -40,7 +40,7 @@ from rookery.sim.specs import ActionSpec, Command, Group, ObservationSet, Term
 from rookery.sim.task import Task
 from rookery.sim.terms import Above, Clock, Constant, Largest, Quantity, Scaled, Sines, Where
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
-from rookery.tasks.locomanip.posture import Posture, posture_definitions
+from rookery.tasks.locomanip.posture import KNEE_M, Posture, posture_definitions
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum
 from rookery.tasks.locomanip.terrains import TERRAIN_DT, find_terrain
 from rookery.tasks.strain import STRAIN_METRICS, Strain
@@ -392,7 +392,8 @@ class LeggedTask(Task):
         if self.terrain is not None:
             self.height -= self.ground.at(self._below_hips()).mean(1)
         self.clearance.copy_(r.foot_pos[..., 2] - self.ground_below(r.foot_pos[..., :2]) - self.model.foot_radius)
-        torch.div(r.knee_pos[..., 2] - self.ground_below(r.knee_pos[..., :2]), self._standing_knees, out=self.knees)
+        lower = self._standing_knees - (r.knee_pos[..., 2] - self.ground_below(r.knee_pos[..., :2]))
+        self.knees.copy_(1.0 - lower / (KNEE_M * self.scale.length))
 
     def _below_hips(self) -> Tensor:
         """[N, 4, 2] m, world: where the trunk's height is measured."""

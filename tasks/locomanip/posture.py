@@ -7,6 +7,8 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 
+KNEE_M = 0.18
+"""m, of a Go2: height of its knees over the ground when it stands, about; the unit of what knees lack to that height."""
 LEAST_KNEES = 0.6
 """Height of a knee over the ground, as a share of that of standing, below which a leg begins to kneel."""
 
@@ -16,7 +18,7 @@ def posture_definitions(stand_height: float) -> dict[str, str]:
     return {
         "height_error": f"m, rms difference of the trunk's height over the ground from {stand_height:g} m, over all time",
         "knee_height": (
-            "height of the lowest knee over the ground, as a share of that of standing, mean over the episode: about 1 where a"
+            "height of the lowest knee over the ground, about as a share of that of standing, mean: about 1 where a"
             " robot stands or trots, below 0.4 where it kneels"
         ),
     }

@@ -129,7 +129,7 @@ class LeggedScene:
             "stand_still": np.abs(self.offset[:, :12]).sum(1) * (1 - MOVING),
             "undesired_contacts": (UNDESIRED > 0).astype(float),
             "self_collision": (COLLIDING > 0).astype(float),
-            "kneeling": np.maximum(0.6 - self.knees / self.standing_knees, 0.0).sum(1),
+            "kneeling": np.maximum((self.standing_knees - self.knees) / 0.18 - 0.4, 0.0).sum(1),
             "termination": FALLEN.astype(float),
             "alive": (~FALLEN).astype(float),
         }

@@ -44,7 +44,8 @@ def moving_alike(robot: str, length: float, mass: float) -> Any:
     env.reset(seed=0)
     task = env.task
     # measured, it has the feet sink in by a length that the physics step gives, not their size
-    task.model = dataclasses.replace(task.model, stand_height=0.28 * length)
+    task.model = task.robot.model = dataclasses.replace(task.model, stand_height=0.28 * length)
+    task._standing_knees = task.robot.standing_knees()
     draw = np.random.default_rng(7)
 
     def some(spread: float, *shape: int) -> Tensor:
@@ -68,6 +69,9 @@ def moving_alike(robot: str, length: float, mass: float) -> Any:
     task.refresh()
     task.contact.copy_(task.clearance < 0.01 * length)
     task.slip.copy_((length / time) ** 2 * (some(0.5, STATES) + 0.5))
+    task.knees.mul_(0.5)  # as of robots that kneel
+    task.undesired.fill_(1.0)
+    task.colliding.fill_(1.0)
     return task
 
 

@@ -82,7 +82,7 @@ def test_kneeling_costs_and_shows():
     mujoco.mj_kinematics(model, stands)
     mujoco.mj_comPos(model, stands)
     whole = [stands.xanchor[model.joint(f"go2/{leg}_calf").id][2] for leg in ("FL", "FR", "RL", "RR")]
-    share = np.array(z) / np.array(whole)
+    share = 1.0 + (np.array(z) - np.array(whole)) / 0.18
     np.testing.assert_allclose(height[0].numpy(), share, atol=0.02)
     assert share[:2].max() < 0.45 and kneeling["knee_height"] < 0.6
     assert cost == pytest.approx(float(np.clip(0.6 - share, 0.0, None).sum()), abs=0.03)
