@@ -27,6 +27,7 @@ COMMANDS = {
     "reproduce": "train a policy of the zoo again, by its recipe",
     "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",
+    "match": "let two policies or controllers play against each other, from both sides",
     "import": "make a run of an actor that rsl_rl, Stable-Baselines3 or skrl trained",
     "robot": "check a URDF or MJCF file of your own robot",
     "scene": "write a task's scene as an MJCF file for plain MuJoCo",

@@ -55,6 +55,30 @@ def paired_rate(success: NDArray[np.bool_]) -> tuple[float, float, float]:
     return (rate, *wilson(rate * episodes, episodes))
 
 
+def rate_of_pairs(won: NDArray[np.bool_], counted: NDArray[np.bool_]) -> tuple[float, float, float]:
+    """The rate of a match in which every start is played from both sides, and its 95 % interval.
+
+    The two episodes of a start are not independent. The interval is Wilson's of as many independent episodes as have the
+    variance of the mean over starts (that of a ratio, Cochran, Sampling Techniques, 1977, 6.4), and of no more than there are.
+    Where all episodes end alike the variance is unknown, and the starts count once.
+
+    Args:
+        won: [2, P], by side and start.
+        counted: [2, P], the episodes that the rate is of; one at least.
+
+    Returns:
+        the rate, and the ends of the interval.
+    """
+    wins, each = (won & counted).sum(0), counted.sum(0)
+    starts, episodes = int((each > 0).sum()), int(each.sum())
+    rate = float(wins.sum() / episodes)
+    if rate in (0.0, 1.0) or starts < 2:
+        return (rate, *wilson(rate * starts, starts))
+    variance = float(((wins - rate * each) ** 2).sum()) / episodes**2 * starts / (starts - 1)
+    independent = episodes if variance == 0.0 else min(episodes, rate * (1.0 - rate) / variance)
+    return (rate, *wilson(rate * independent, independent))
+
+
 def half_width(rate: float, episodes: int) -> float:
     """Half of the length of Wilson's interval about a rate."""
     low, high = wilson(rate * episodes, episodes)

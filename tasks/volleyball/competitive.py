@@ -2,8 +2,8 @@
 and competitive/utils/rules.py (arXiv 2502.01932).
 
 All drones are one group "drone", those of the near side (x > 0) first, those of the far side after them: observations are
-symmetric (symmetry.py), so one policy trained by any trainer plays both sides, which is self-play. To let two policies play
-against each other, act with the first half of the agents by the one and with the second half by the other (`near`, `far`).
+symmetric (symmetry.py), so one policy trained by any trainer plays both sides, which is self-play. `rookery match` lets two
+policies play against each other.
 
 A drone that commits a fault loses the point for its side, one that flies too low or too close to its partner included.
 VolleyBots gives that point to nobody: then half of the rallies of a policy that plays itself have no winner, and flying into
@@ -101,9 +101,9 @@ class Match6v6Config(Match3v3Config):
 class Match(VolleyTask):
     """Base of matches. Success: the near side wins the point.
 
-    Metrics besides: `near_wins` and `far_wins` (0 or 1; neither where the time ran out), `hits` (legal, of both sides),
-    `crossings` of the net, `seconds` the rally took. How it ended is the episode's cause. A policy that plays both sides wins
-    half of its points: `volley-1v1-frozen` measures it against another one.
+    Metrics besides: `near_wins` and `far_wins` (0 or 1; neither where the time ran out), `near_serves` and `far_serves`,
+    `hits` (legal, of both sides), `crossings` of the net, `seconds` the rally took. How it ended is the episode's cause. A
+    policy that plays both sides wins half of its points: `rookery match` measures it against another one.
     """
 
     metric_definitions = MappingProxyType(
@@ -111,6 +111,8 @@ class Match(VolleyTask):
             "success": "1 where the near side won the rally",
             "near_wins": "1 where the near side won the rally",
             "far_wins": "1 where the far side won it",
+            "near_serves": "1 where the near side served",
+            "far_serves": "1 where the far side served",
             "hits": "hits of the ball by all drones",
             "crossings": "times that the ball crossed the net",
             "seconds": "s, length of the rally",
@@ -257,10 +259,13 @@ class Match(VolleyTask):
     def metrics(self) -> dict[str, Tensor]:
         r = self.referee
         won = (r.loser == 1).float()
+        near_serves = (r.server < self.num_drones // 2).float()
         return {
             "success": won,
             "near_wins": won,
             "far_wins": (r.loser == 0).float(),
+            "near_serves": near_serves,
+            "far_serves": 1.0 - near_serves,
             "hits": r.total.float(),
             "crossings": r.crossings.float(),
             "seconds": r.clock * self.cfg.control_dt,

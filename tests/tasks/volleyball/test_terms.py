@@ -209,13 +209,16 @@ def test_rewards_of_matches(cls: type[Match]):
 
 
 def test_metrics_of_a_match():
-    """Crossings, hits, and 0.02 s a control step; the near side wins where the far one loses, however long the rally was."""
+    """Crossings, hits, and 0.02 s a control step; the near side wins where the far one loses, however long the rally was.
+    Of two drones the first is near."""
     task = Scene(Volley1v1).task
-    for name, value in (("crossings", (1, 2, 3)), ("total", (4, 0, 2)), ("loser", (0, 1, -1)), ("clock", (50, 100, 0))):
+    for name, value in (("crossings", (1, 2, 3)), ("total", (4, 0, 2)), ("loser", (0, 1, -1)), ("clock", (50, 100, 0)),
+                        ("server", (0, 1, 1))):  # fmt: skip
         getattr(task.referee, name).copy_(torch.tensor(value))
     assert {name: value.tolist() for name, value in task.metrics().items()} == {
         "success": [0.0, 1.0, 0.0], "near_wins": [0.0, 1.0, 0.0], "far_wins": [1.0, 0.0, 0.0], "hits": [4.0, 0.0, 2.0],
-        "crossings": [1.0, 2.0, 3.0], "seconds": [1.0, 2.0, 0.0],
+        "crossings": [1.0, 2.0, 3.0], "seconds": [1.0, 2.0, 0.0], "near_serves": [1.0, 0.0, 0.0],
+        "far_serves": [0.0, 1.0, 1.0],
     }  # fmt: skip
 
 

@@ -1,0 +1,244 @@
+"""Matches of two policies or controllers in a task with two teams, both from both sides.
+
+worlds          0 .. N/2 - 1    N/2 .. N - 1
+first team      A               B
+second team     B               A
+
+Made with `starts` N/2, world i and world N/2 + i begin alike: every start is played from both sides, so that a serve or a lucky
+start counts for both, and exchanging A and B exchanges their figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.sim.env import Act, Env
+from rookery.sim.errors import RookeryError
+from rookery.sim.threads import one_thread_each
+
+__all__ = ["Match", "Tally", "match", "two_teams"]
+
+Rows = dict[str, Tensor]
+WINS = "wins"
+"""A team wins an episode where the metric ``<team>_wins`` is 1."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Episodes by who won them."""
+
+    a: int
+    b: int
+    nobody: int
+
+    @classmethod
+    def of(cls, outcome: Tensor) -> Tally:
+        """Count outcomes, any shape: 1 where A won, -1 where B did, 0 where nobody did."""
+        return cls(*(int((outcome == won).sum()) for won in (1, -1, 0)))
+
+    @property
+    def episodes(self) -> int:
+        """How many there are."""
+        return self.a + self.b + self.nobody
+
+
+@dataclass(frozen=True)
+class Match:
+    """Result of a match.
+
+    Args:
+        teams: names of the first and the second team.
+        outcome: [2, E / 2] int64: 1 where A won, -1 where B did, 0 where nobody did; A played the first team in row 0, and the
+            second in row 1. Columns are starts.
+        causes: for "a", "b" and "nobody" the episodes that they won so, by name of what ended them.
+        shares: for every figure ``<team>_<name>`` that the task measures of both teams, but wins: the episodes in which A had
+            more of it, and those in which B had, such as {"serves": {"a": ..., "b": ...}}.
+        metrics: means of the task's other figures.
+    """
+
+    teams: tuple[str, str]
+    outcome: Tensor
+    causes: dict[str, dict[str, int]]
+    shares: dict[str, dict[str, Tally]] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Tally:
+        """All episodes."""
+        return Tally.of(self.outcome)
+
+    @property
+    def sides(self) -> dict[str, Tally]:
+        """Episodes by the team that A played."""
+        return {team: Tally.of(rows) for team, rows in zip(self.teams, self.outcome, strict=True)}
+
+
+def two_teams(env: Env) -> tuple[str, str]:
+    """Names of the first and the second team.
+
+    Raises:
+        RookeryError: the environment has not two teams that all agents belong to.
+    """
+    if len(env.teams) != 2:
+        has = f"has {len(env.teams)} teams" if env.teams else "has no teams that play against each other"
+        raise RookeryError(
+            f"{env.task_id} {has}: a match needs a task with two, see `rookery list` for one like volley-1v1."
+        )
+    members = [(g, i) for team in env.teams.values() for g, agents in team.items() for i in agents]
+    if sorted(members) != sorted((g, i) for g, s in env.groups.items() for i in range(s.count)):
+        raise RookeryError(
+            f"not every agent of {env.task_id} belongs to one of its teams, so nobody would act for some."
+        )
+    first, second = env.teams
+    return first, second
+
+
+def _check_winner(env: Env) -> None:
+    """Refuse an environment, after its reset, that does not measure which team wins."""
+    names = [f"{team}_{WINS}" for team in env.teams]
+    if not set(names) <= set(env.metrics()):
+        raise RookeryError(
+            f"{env.task_id} does not say who wins: have its metrics() give {' and '.join(names)}, 0 or 1."
+        )
+
+
+class _Sides:
+    """Actions of A and B, each for its own agents.
+
+    Args:
+        env: with two teams.
+        a, b: of all agents of all worlds; those of the other's agents are left.
+        first: [N] bool, the worlds in which A plays the first team.
+    """
+
+    def __init__(self, env: Env, a: Act, b: Act, first: Tensor) -> None:
+        self._a = a
+        self._b = b
+        team = next(iter(env.teams.values()))
+        self._own = {}
+        for g, spec in env.groups.items():
+            in_first = torch.zeros(spec.count, dtype=torch.bool)
+            in_first[list(team.get(g, ()))] = True
+            self._own[g] = (first[:, None] == in_first)[..., None].to(env.device)
+
+    def __call__(self, obs: Rows) -> Rows:
+        a = self._a(obs)
+        if self._b is self._a:  # one controller for both, which must not be advanced twice in a step
+            return a
+        b = self._b(obs)
+        return {g: torch.where(own, a[g], b[g]) for g, own in self._own.items()}
+
+
+@one_thread_each
+def match(
+    env: Env, a: Act, b: Act, episodes: int, seed: int | None = 0,
+    progress: Callable[[int, float], None] | None = None,
+) -> Match:  # fmt: skip
+    """Play exactly `episodes` episodes, A as either team in half of them.
+
+    Every world contributes its first episodes, as in `evaluate`, and worlds i and N/2 + i the same number of them. The same
+    seed gives the same result.
+
+    Args:
+        env: with two teams and an even number N of worlds, made with `starts` N/2 for the same starts from both sides. It is
+            reset with `seed`, and left where the last counted episode ended.
+        a, b: from observations {group: [N, A, O]} of all agents to actions of all agents, such as of `act_with`; those of its
+            own team are used. The same object twice is asked once a step.
+        episodes: how many, even.
+        seed: of the episodes; None continues the environment's own streams.
+        progress: called after every control step with the episodes finished and the share of all work, 0 to 1.
+
+    Raises:
+        RookeryError: no two teams (see `two_teams`), metrics that do not say which of them wins, an odd number of episodes or
+            worlds.
+    """
+    teams = two_teams(env)
+    for name, count in (("episodes", episodes), ("num_envs", env.num_envs)):
+        if count < 2 or count % 2:
+            raise RookeryError(f"a match is played from both sides: {name} must be even and at least 2, got {count}.")
+    half = env.num_envs // 2
+    first = torch.arange(env.num_envs) < half
+    quota = episodes // 2 // half + (torch.arange(half) < episodes // 2 % half).long().repeat(2)
+    columns: dict[str, list[Tensor]] = {}
+    for ended in _played(env, _Sides(env, a, b, first), quota, seed, progress):
+        for name, values in ended.items():
+            columns.setdefault(name, []).append(values)
+    return _result(env, teams, half, {name: torch.cat(values) for name, values in columns.items()})
+
+
+def _played(
+    env: Env, act: Act, quota: Tensor, seed: int | None, progress: Callable[[int, float], None] | None
+) -> Iterator[Rows]:
+    """The counted episodes that end in each control step, as columns [m]: world, episode (of that world), cause and metrics.
+
+    Args:
+        quota: [N], how many episodes of each world count.
+    """
+    counted = torch.zeros_like(quota)
+    total = int(quota.sum())
+    most = int(quota.max()) * (env.max_episode_steps + 1)
+    obs, _ = env.reset(seed)
+    _check_winner(env)
+    for step in range(most):
+        obs, _, _, _, info = env.step(act(obs))
+        if "episode" in info:
+            episode = info["episode"]
+            ids = episode["ids"].cpu()
+            keep = counted[ids] < quota[ids]
+            columns = {"world": ids, "episode": counted[ids], "cause": episode["cause"].cpu()}
+            columns |= {f"metric/{name}": values.cpu() for name, values in episode["metrics"].items()}
+            yield {name: values[keep] for name, values in columns.items()}
+            counted[ids[keep]] += 1
+        finished = int(counted.sum())
+        if progress is not None:
+            progress(finished, max(finished / total, step / most))
+        if finished == total:
+            return
+
+
+def _result(env: Env, teams: tuple[str, str], half: int, columns: Rows) -> Match:
+    """The match of all counted episodes, as columns [E]."""
+    # by A's side, then by start: world i and half + i, in the order of their episodes
+    side = columns["world"] // half
+    order = torch.argsort((side * (columns["episode"].max() + 1) + columns["episode"]) * half + columns["world"] % half)
+    columns = {name: values[order] for name, values in columns.items()}
+    swap = torch.where(columns["world"] < half, 1, -1)
+    metrics = {name.removeprefix("metric/"): v for name, v in columns.items() if name.startswith("metric/")}
+    ahead = {name: swap * torch.sign(x - y).long() for name, (x, y) in _of_both(metrics, teams).items()}
+    diverged = columns["cause"] > len(env.causes)
+    outcome = torch.where(diverged, 0, ahead.pop(WINS))
+    names = ["time limit", *env.causes, "diverged"]
+    of_teams = {f"{team}_{name}" for team in teams for name in (WINS, *ahead)}
+    return Match(
+        teams,
+        outcome.view(2, -1),
+        {who: _causes(columns["cause"][outcome == won], names) for who, won in (("a", 1), ("b", -1), ("nobody", 0))},
+        {
+            name: {who: Tally.of(outcome[more == one]) for who, one in (("a", 1), ("b", -1))}
+            for name, more in ahead.items()
+        },
+        {name: v.double().mean().item() for name, v in metrics.items() if name not in {*of_teams, "success"}},
+    )
+
+
+def _of_both(metrics: Mapping[str, Tensor], teams: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:
+    """The figures ``<team>_<name>`` that both teams have, by name."""
+    first, second = teams
+    names = [name.removeprefix(f"{first}_") for name in metrics if name.startswith(f"{first}_")]
+    return {
+        name: (metrics[f"{first}_{name}"], metrics[f"{second}_{name}"])
+        for name in names
+        if f"{second}_{name}" in metrics
+    }
+
+
+def _causes(cause: Tensor, names: list[str]) -> dict[str, int]:
+    """How many episodes ended by each cause that occurred."""
+    counts = torch.bincount(cause.long(), minlength=len(names)).tolist()
+    found: dict[str, Any] = {name: n for name, n in zip(names, counts, strict=True) if n}
+    return found

@@ -1,0 +1,136 @@
+"""The environment of a match, and the two that play in it."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rookery.experiments.judging import Judging, judging
+from rookery.experiments.runs import open_run
+from rookery.making import FROZEN, make
+from rookery.sim.errors import RookeryError
+from rookery.tasks.registry import find
+from rookery.tasks.trust import refuse_untrusted
+
+if TYPE_CHECKING:
+    from rookery.policies.policy import Policy
+    from rookery.sim.env import Act, Env
+    from rookery.sim2real.contract import Contract
+
+CONTROLLER = "controller"
+"""Name of the task's classical controller as a player."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Player:
+    """One who plays in a match.
+
+    Args:
+        name: as it was given: a run folder, a policy of the zoo, or "controller".
+        judged: the terms on which it plays.
+        policies: by group; None for the controller.
+        contract: of the policies, as one of the match's task.
+    """
+
+    name: str
+    judged: Judging
+    policies: dict[str, Policy] | None = None
+    contract: Contract | None = None
+
+
+def find_player(name: str, task: str, config: dict[str, Any] | None = None) -> Player:
+    """The player of a name in a task.
+
+    Args:
+        name: a run folder, a policy of the zoo, or "controller".
+        task: registered name of the match.
+        config: changes to the task's config.
+
+    Raises:
+        RookeryError: as `open_run`; or its policy is of another task.
+    """
+    if name == CONTROLLER:
+        return Player(name, judging(None, config, task))
+    policies, contract = open_run(Path(name))
+    refuse_untrusted(contract.task_id)
+    if not _plays(contract.task_id, task):
+        raise RookeryError(
+            f"{name} is a policy of {contract.task_id}, and the match is in {task}: give policies of that task, or "
+            f"`{CONTROLLER}`."
+        )
+    own = {k: v for k, v in contract.task_config.items() if k != FROZEN}
+    contract = dataclasses.replace(contract, task_id=task, task_config=own)
+    return Player(name, judging(contract, config), policies, contract)
+
+
+def _plays(trained: str, task: str) -> bool:
+    """True where policies of the task `trained` play in `task`: the same, or the same against a frozen opponent."""
+    entry, match = find(trained), find(task)
+    if entry.id == match.id:
+        return True
+    return bool(entry.wrapper and not match.members and issubclass(entry.load(), match.load()))
+
+
+def open_match(task: str, a: Player, b: Player, num_envs: int, **options: Any) -> tuple[Env, Act, Act]:
+    """The environment in which two players meet, and what acts for each. Worlds i and num_envs / 2 + i begin alike.
+
+    Args:
+        task: registered name.
+        a, b: of `find_player` for that task.
+        num_envs: worlds, even.
+        options: `engine`, `seed`, `randomize` and `fixed` of `rookery.make`.
+
+    Raises:
+        RookeryError: a task without two teams or without a controller that is to play; players that ask for different configs,
+            or that do not fit the task's observations and actions.
+    """
+    from rookery.policies.multiagent.match import two_teams
+
+    if find(task).members:
+        raise RookeryError(f"{task} is a set of tasks, which has no teams that play against each other: name one task.")
+    env = make(task, num_envs, config=_common_config(a, b), starts=num_envs // 2, **options)
+    try:
+        two_teams(env)
+        act_a = _act_of(a, env)
+        act_b = act_a if a.policies is None and b.policies is None else _act_of(b, env)
+    except BaseException:
+        env.close()
+        raise
+    return env, act_a, act_b
+
+
+def _common_config(a: Player, b: Player) -> dict[str, Any]:
+    """The task's config that both players play with; a controller plays with that of the other.
+
+    Raises:
+        RookeryError: what belongs to one policy is not what belongs to the other.
+    """
+    ours = [p for p in (a, b) if p.policies is not None] or [a]
+    one, other = ours[0], ours[-1]
+    mine, its = one.judged.interface, other.judged.interface
+    for name in sorted({*mine, *its}):
+        if name not in mine or name not in its or mine[name].value != its[name].value:
+            values = [f"{c[name].value!r}" if name in c else "the registered value" for c in (mine, its)]
+            raise RookeryError(
+                f"{one.name} was trained with {name} {values[0]} and {other.name} with {values[1]}: they cannot meet in one "
+                "environment."
+            )
+    return dict(one.judged.config)
+
+
+def _act_of(player: Player, env: Env) -> Act:
+    from rookery.policies.training.evaluate import act_with
+    from rookery.sim2real.compatibility import check_compatible
+
+    if player.policies is None:
+        pilot = env.controller()
+        if pilot is None:
+            raise RookeryError(f"{env.task_id} has no classical controller: give a run, or a policy of the zoo.")
+        return pilot
+    assert player.contract is not None
+    try:
+        check_compatible(player.contract, env)
+        return act_with(player.policies, env)
+    except RookeryError as e:
+        raise RookeryError(f"{player.name} cannot play: {e}") from e

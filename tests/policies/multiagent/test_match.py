@@ -1,0 +1,198 @@
+"""Matches: who won from which side and why, against games whose winner is known and against worlds played one by one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tug import Tug, head_start
+
+import rookery
+from rookery.making import make_shard
+from rookery.policies.multiagent.match import Match, Tally, match
+from rookery.sim.env import Act
+from rookery.sim.errors import RookeryError
+
+
+def pull(value: float) -> Act:
+    return lambda obs: {"point": torch.full((*obs["point"].shape[:2], 1), value)}
+
+
+def crude(gain: float) -> Act:
+    """A drone's actions that depend on what it observes; computed element by element, the same in any batch."""
+    return lambda obs: {"drone": (gain * (obs["drone"][..., 3:7] + obs["drone"][..., 29:33])).tanh()}
+
+
+def exchanged(played: Match) -> Match:
+    """The same match with the names of A and B exchanged."""
+    other = {"a": "b", "b": "a", "nobody": "nobody"}
+
+    def turned(t: Tally) -> Tally:
+        return Tally(t.b, t.a, t.nobody)
+
+    return Match(
+        played.teams,
+        -played.outcome.flip(0),
+        {other[who]: n for who, n in played.causes.items()},
+        {name: {other[who]: turned(t) for who, t in by.items()} for name, by in played.shares.items()},
+        played.metrics,
+    )
+
+
+def same(one: Match, other: Match) -> bool:
+    return torch.equal(one.outcome, other.outcome) and all(
+        getattr(one, name) == getattr(other, name) for name in ("teams", "causes", "shares", "metrics")
+    )
+
+
+def test_who_acts_larger_wins_from_either_side():
+    played = match(Tug(8, 4, advantage=0.0), pull(0.5), pull(0.2), 40)
+    assert played.total == Tally(40, 0, 0)
+    assert played.sides == {"near": Tally(20, 0, 0), "far": Tally(20, 0, 0)}
+    assert played.causes == {"a": {"pulled over": 20, "let go": 20}, "b": {}, "nobody": {}}
+    played = match(Tug(8, 4, advantage=0.0), pull(0.1), pull(0.2), 40)
+    assert played.total == Tally(0, 40, 0)
+
+
+def test_an_advantage_of_a_side_counts_for_both():
+    """0.3 for near is more than 0.2 of pull, and less than 0.4."""
+    played = match(Tug(8, 4, advantage=None), pull(0.5), pull(0.3), 40)
+    assert played.sides == {"near": Tally(20, 0, 0), "far": Tally(0, 20, 0)}
+    assert played.causes == {"a": {"pulled over": 20}, "b": {"pulled over": 20}, "nobody": {}}
+    assert match(Tug(8, 4, advantage=None), pull(0.5), pull(0.1), 40).total == Tally(40, 0, 0)
+
+
+@pytest.mark.parametrize("worlds", [2, 6, 10, 60])
+def test_every_start_is_counted_as_computed_by_hand(worlds: int):
+    """Starts and episodes by a loop; nobody wins a lead below 0.1; the serve is that of the start."""
+    episodes, half = 46, worlds // 2
+    played = match(Tug(worlds, half, draw_below=0.1), pull(0.4), pull(0.1), episodes)
+    tallies = {"near": [0, 0, 0], "far": [0, 0, 0]}
+    serves = {"a": [0, 0, 0], "b": [0, 0, 0]}
+    leads = []
+    for start in range(half):
+        for episode in range(episodes // 2 // half + (start < episodes // 2 % half)):
+            head = float(head_start(torch.tensor(start), torch.tensor(episode)))
+            for side, sign in (("near", 1.0), ("far", -1.0)):
+                ahead = sign * head + 0.3  # of A
+                who = 2 if abs(ahead) <= 0.1 else int(ahead < 0.0)
+                tallies[side][who] += 1
+                near_serves = (start + episode) % 2 == 0
+                serves["a" if near_serves == (side == "near") else "b"][who] += 1
+                leads.append(sign * ahead)
+    assert played.sides == {side: Tally(*counts) for side, counts in tallies.items()}
+    assert played.shares == {"serves": {who: Tally(*counts) for who, counts in serves.items()}}
+    assert played.total.episodes == episodes and min(played.total.a, played.total.b, played.total.nobody) > 0
+    assert played.metrics == pytest.approx({"lead": sum(leads) / len(leads)}, abs=1e-6)
+
+
+def test_what_diverged_nobody_won():
+    played = match(Tug(4, 2, diverges=True), pull(0.5), pull(0.2), 8)
+    assert played.total == Tally(0, 0, 8)
+    assert played.causes == {"a": {}, "b": {}, "nobody": {"diverged": 8}}
+
+
+def test_exchanging_the_players_exchanges_the_figures():
+    one, other = (match(Tug(12, 6, draw_below=0.1), pull(a), pull(b), 54) for a, b in ((0.4, 0.1), (0.1, 0.4)))
+    assert same(exchanged(one), other) and not same(one, other)
+
+
+def test_each_player_is_asked_once_a_step_for_all_worlds():
+    asked = []
+
+    def counting(name: str, act: Act) -> Act:
+        def call(obs):
+            asked.append((name, len(obs["point"])))
+            return act(obs)
+
+        return call
+
+    match(Tug(6, 3), counting("a", pull(0.4)), counting("b", pull(0.1)), 6)
+    assert asked == [("a", 6), ("b", 6)] * (len(asked) // 2) and len(asked) == 6
+    asked.clear()
+    alone = counting("a", pull(0.4))
+    match(Tug(6, 3), alone, alone, 6)
+    assert asked == [("a", 6)] * 3
+
+
+@pytest.mark.parametrize("task", ["volley-1v1", "volley-3v3"])
+def test_worlds_together_play_as_they_do_one_by_one(task: str):
+    pairs, seed = 4, 5
+    a, b = crude(0.9), crude(0.8)
+    env = rookery.make(task, 2 * pairs, seed=seed, starts=pairs)
+    played = match(env, a, b, 2 * pairs, seed)
+    half = env.groups["drone"].count // 2
+    env.close()
+    serves = 0
+    for world in range(2 * pairs):
+        alone = make_shard(task, 1, "rotor", "cpu", seed, "none", None, {}, first=world, total=2 * pairs, starts=pairs)
+        obs, _ = alone.reset(seed)
+        info = {}
+        first, second = (a, b) if world < pairs else (b, a)
+        while "episode" not in info:
+            action = torch.cat((first(obs)["drone"][:, :half], second(obs)["drone"][:, half:]), 1)
+            obs, _, _, _, info = alone.step({"drone": action})
+        metrics = {name: float(value[0]) for name, value in info["episode"]["metrics"].items()}
+        won = int(metrics["near_wins"] - metrics["far_wins"]) * (1 if world < pairs else -1)
+        serves += metrics["near_serves"] == (world < pairs)
+        assert int(played.outcome[world // pairs, world % pairs]) == won
+        alone.close()
+    assert played.shares["serves"]["a"].episodes == serves == pairs, "every serve is played by both"
+    assert len(played.outcome.unique()) > 1
+
+
+@pytest.mark.parametrize("task", ["volley-1v1", "volley-3v3"])
+def test_a_policy_against_itself_wins_half(task: str):
+    """Exactly with the same starts for both sides; within four standard deviations where every world has its own."""
+    a, b = crude(0.9), crude(0.9)
+    env = rookery.make(task, 64, seed=1, starts=32)
+    played = match(env, a, b, 128, 1)
+    env.close()
+    assert torch.equal(played.outcome[0], -played.outcome[1])
+    assert played.total.a == played.total.b > 20
+    env = rookery.make(task, 256, seed=2)
+    total = match(env, a, b, 2048, 2).total
+    env.close()
+    decided = total.a + total.b
+    assert decided > 1000
+    assert abs(total.a - decided / 2) <= 4.0 * (decided / 4) ** 0.5
+
+
+def test_the_same_seed_gives_the_same_match():
+    env = rookery.make("volley-1v1", 16, starts=8)
+    one, other, third = (match(env, crude(0.9), crude(0.8), 32, seed) for seed in (3, 3, 4))
+    env.close()
+    assert same(one, other) and not same(one, third)
+
+
+def test_a_better_player_wins():
+    env = rookery.make("volley-1v1", 16, starts=8)
+    played = match(env, env.controller(), crude(0.9), 32, 0)
+    env.close()
+    assert played.total.a == 32
+    assert played.sides["far"].a == 16
+
+
+class Nameless(Tug):
+    """It does not say who wins."""
+
+    def metrics(self):
+        return {name: value for name, value in super().metrics().items() if not name.endswith("wins")}
+
+
+def test_what_cannot_be_is_refused():
+    env = Tug(4, 2)
+    for episodes, said in ((3, "episodes must be even"), (0, "episodes must be even and at least 2, got 0")):
+        with pytest.raises(RookeryError, match=said):
+            match(env, pull(0.1), pull(0.2), episodes)
+    with pytest.raises(RookeryError, match="num_envs must be even"):
+        match(Tug(3, 1), pull(0.1), pull(0.2), 4)
+    with pytest.raises(RookeryError, match=r"give near_wins and far_wins"):
+        match(Nameless(4, 2), pull(0.1), pull(0.2), 4)
+    for teams, said in (
+        ({}, "has no teams"),
+        ({"a": {"point": (0,)}, "b": {"point": (1,)}, "c": {"point": (2, 3, 4)}}, "has 3 teams"),
+        ({"near": {"point": (0,)}, "far": {"point": (1,)}}, "not every agent"),
+    ):
+        env.teams = teams
+        with pytest.raises(RookeryError, match=said):
+            match(env, pull(0.1), pull(0.2), 4)
