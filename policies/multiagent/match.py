@@ -21,7 +21,7 @@ from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.threads import one_thread_each
 
-__all__ = ["Match", "Tally", "match", "two_teams"]
+__all__ = ["MatchResult", "Tally", "match", "two_teams"]
 
 Rows = dict[str, Tensor]
 WINS = "wins"
@@ -43,12 +43,12 @@ class Tally:
 
     @property
     def episodes(self) -> int:
-        """How many there are."""
+        """Number of all of them."""
         return self.a + self.b + self.nobody
 
 
 @dataclass(frozen=True)
-class Match:
+class MatchResult:
     """Result of a match.
 
     Args:
@@ -86,9 +86,7 @@ def two_teams(env: Env) -> tuple[str, str]:
     """
     if len(env.teams) != 2:
         has = f"has {len(env.teams)} teams" if env.teams else "has no teams that play against each other"
-        raise RookeryError(
-            f"{env.task_id} {has}: a match needs a task with two, see `rookery list` for one like volley-1v1."
-        )
+        raise RookeryError(f"{env.task_id} {has}: a match needs a task with two.")
     members = [(g, i) for team in env.teams.values() for g, agents in team.items() for i in agents]
     if sorted(members) != sorted((g, i) for g, s in env.groups.items() for i in range(s.count)):
         raise RookeryError(
@@ -138,7 +136,7 @@ class _Sides:
 def match(
     env: Env, a: Act, b: Act, episodes: int, seed: int | None = 0,
     progress: Callable[[int, float], None] | None = None,
-) -> Match:  # fmt: skip
+) -> MatchResult:  # fmt: skip
     """Play exactly `episodes` episodes, A as either team in half of them.
 
     Every world contributes its first episodes, as in `evaluate`, and worlds i and N/2 + i the same number of them. The same
@@ -201,7 +199,7 @@ def _played(
             return
 
 
-def _result(env: Env, teams: tuple[str, str], half: int, columns: Rows) -> Match:
+def _result(env: Env, teams: tuple[str, str], half: int, columns: Rows) -> MatchResult:
     """The match of all counted episodes, as columns [E]."""
     # by A's side, then by start: world i and half + i, in the order of their episodes
     side = columns["world"] // half
@@ -214,7 +212,7 @@ def _result(env: Env, teams: tuple[str, str], half: int, columns: Rows) -> Match
     outcome = torch.where(diverged, 0, ahead.pop(WINS))
     names = ["time limit", *env.causes, "diverged"]
     of_teams = {f"{team}_{name}" for team in teams for name in (WINS, *ahead)}
-    return Match(
+    return MatchResult(
         teams,
         outcome.view(2, -1),
         {who: _causes(columns["cause"][outcome == won], names) for who, won in (("a", 1), ("b", -1), ("nobody", 0))},
@@ -238,7 +236,7 @@ def _of_both(metrics: Mapping[str, Tensor], teams: tuple[str, str]) -> dict[str,
 
 
 def _causes(cause: Tensor, names: list[str]) -> dict[str, int]:
-    """How many episodes ended by each cause that occurred."""
+    """Episodes by the cause that ended them, of those that occurred."""
     counts = torch.bincount(cause.long(), minlength=len(names)).tolist()
     found: dict[str, Any] = {name: n for name, n in zip(names, counts, strict=True) if n}
     return found

@@ -26,7 +26,7 @@ from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
     from rookery.experiments.match_env import Player
-    from rookery.policies.multiagent.match import Match, Tally
+    from rookery.policies.multiagent.match import MatchResult, Tally
 
 EXAMPLES = """
   rookery match volley-1v1 runs/volley-1v1/latest controller
@@ -99,14 +99,14 @@ def run(args: Args) -> int:
 
 
 def _notes(a: Player, b: Player) -> list[str]:
-    """What is not as registered; what holds for both once."""
+    """Sentences on what is not as registered; what holds for both once."""
     one, other = a.judged.lines(), b.judged.lines()
     both = [line for line in one if line in other]
     own = [f"{p.name}: {line}" for p in (a, b) for line in p.judged.lines() if line not in both]
     return both + own
 
 
-def report(played: Match) -> dict[str, Any]:
+def report(played: MatchResult) -> dict[str, Any]:
     """The figures of a match, with 95 % intervals."""
     import numpy as np
 
@@ -139,11 +139,9 @@ def show(result: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(highlight=False)
-    console.print(
-        f"[bold]{escape(result['task'])}[/] on {result['engine']}, {result['episodes']} episodes: "
-        f"A {escape(result['a'])}, B {escape(result['b'])}"
-    )
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"[bold]{escape(result['task'])}[/] on {result['engine']}, {result['episodes']} episodes")
+    console.print(f"A is {escape(result['a'])}\nB is {escape(result['b'])}")
     low, high = result["win_interval"]
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("A wins", f"[bold]{result['win_rate']:.1%}[/] ({low:.1%} to {high:.1%} at 95 %)")

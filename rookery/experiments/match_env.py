@@ -6,10 +6,12 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.assets.near_names import nearest
 from rookery.experiments.judging import Judging, judging
 from rookery.experiments.runs import open_run
+from rookery.experiments.zoo import zoo
 from rookery.making import FROZEN, make
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import find
 from rookery.tasks.trust import refuse_untrusted
 
@@ -48,10 +50,12 @@ def find_player(name: str, task: str, config: dict[str, Any] | None = None) -> P
         config: changes to the task's config.
 
     Raises:
-        RookeryError: as `open_run`; or its policy is of another task.
+        RookeryError: as `open_run`; or its policy is of another task, or what was meant is the controller.
     """
     if name == CONTROLLER:
         return Player(name, judging(None, config, task))
+    if nearest(name, [CONTROLLER]) and not Path(name).exists() and name not in zoo():
+        raise unknown("player", name, [CONTROLLER])
     policies, contract = open_run(Path(name))
     refuse_untrusted(contract.task_id)
     if not _plays(contract.task_id, task):

@@ -60,8 +60,9 @@ def test_the_controller_beats_an_untrained_policy_and_the_table_says_so(
     capsys.readouterr()
     assert main(["match", "volley-1v1", "controller", str(runs / "own"), "--episodes", "8"]) == 0
     out = capsys.readouterr().out
-    assert "volley-1v1 on rotor, 8 episodes: A controller, B" in out
-    assert "A wins                100.0% (51.0% to 100.0% at 95 %)" in out
+    assert f"volley-1v1 on rotor, 8 episodes\nA is controller\nB is {runs / 'own'}\n" in out
+    wins = next(line.split() for line in out.splitlines() if line.startswith("A wins"))
+    assert wins == ["A", "wins", "100.0%", "(51.0%", "to", "100.0%", "at", "95", "%)"]
     assert "A plays far" in out and "serves by B" in out and "A won by" in out and "B won by" not in out
 
 
@@ -79,7 +80,7 @@ def test_a_policy_plays_on_its_own_terms_against_the_controller(runs: Path, caps
         ("volley-1v1 drone-hover controller", "drone-hover is a policy of drone-hover, and the match is in volley-1v1"),
         ("volley-3v3 controller {own}", "is a policy of volley-1v1, and the match is in volley-3v3"),
         ("volley-1v1 {own} {landing}", "was trained with observe_landing the registered value and"),
-        ("volley-1v1 {own} controler", "there is no folder 'controler'"),
+        ("volley-1v1 {own} controler", "unknown player 'controler': did you mean 'controller'?"),
         ("volley-1v4 controller controller", "did you mean 'volley-1v1'"),
         ("volley-1v1 controller controller --episodes 7", "--episodes must be even and at least 2"),
         ("volley-1v1 controller controller --num-envs 3", "--num-envs must be even and at least 2"),

@@ -8,7 +8,7 @@ from tug import Tug, head_start
 
 import rookery
 from rookery.making import make_shard
-from rookery.policies.multiagent.match import Match, Tally, match
+from rookery.policies.multiagent.match import MatchResult, Tally, match
 from rookery.sim.env import Act
 from rookery.sim.errors import RookeryError
 
@@ -22,14 +22,14 @@ def crude(gain: float) -> Act:
     return lambda obs: {"drone": (gain * (obs["drone"][..., 3:7] + obs["drone"][..., 29:33])).tanh()}
 
 
-def exchanged(played: Match) -> Match:
+def exchanged(played: MatchResult) -> MatchResult:
     """The same match with the names of A and B exchanged."""
     other = {"a": "b", "b": "a", "nobody": "nobody"}
 
     def turned(t: Tally) -> Tally:
         return Tally(t.b, t.a, t.nobody)
 
-    return Match(
+    return MatchResult(
         played.teams,
         -played.outcome.flip(0),
         {other[who]: n for who, n in played.causes.items()},
@@ -38,7 +38,7 @@ def exchanged(played: Match) -> Match:
     )
 
 
-def same(one: Match, other: Match) -> bool:
+def same(one: MatchResult, other: MatchResult) -> bool:
     return torch.equal(one.outcome, other.outcome) and all(
         getattr(one, name) == getattr(other, name) for name in ("teams", "causes", "shares", "metrics")
     )
