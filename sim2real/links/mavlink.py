@@ -70,19 +70,21 @@ class MavlinkLink(Link):
     """See the module.
 
     Args:
-        address: where to listen; options: `hover`, share of the thrust at which it hovers, and `system`, the vehicle's id.
+        address: where to listen; options: `hover`, share of the thrust at which it hovers; `system`, the vehicle's id; `loss`,
+            s without set-points after which it lands by itself.
         group: of the contract, for mass and thrust.
         clock: of the runtime.
     """
 
     def __init__(self, address: Address, group: ContractGroup, clock: TimeSource) -> None:
-        address.allow("hover", "system")
+        address.allow("hover", "system", "loss")
         self.url = address.url
         self._mav = dialect()
         self._clock = clock
         self._host, self._port = address.host or "0.0.0.0", address.port or PORT
         self._hover = address.option("hover", 0.0)
         self._system = int(address.option("system", 0))
+        self._loss_s = address.option("loss", OFFBOARD_LOSS_S)
         self._thrust = _thrust_of(group)
         self._socket: socket.socket | None = None
         self._peer: tuple[str, int] | None = None
@@ -113,7 +115,7 @@ class MavlinkLink(Link):
         for name in ("ATTITUDE_QUATERNION", "LOCAL_POSITION_NED"):
             self._request_stream(name)
         self._send(self._mav.MAVLink_param_set_message(
-            self._system, 1, b"COM_OF_LOSS_T", OFFBOARD_LOSS_S, self._mav.MAV_PARAM_TYPE_REAL32
+            self._system, 1, b"COM_OF_LOSS_T", self._loss_s, self._mav.MAV_PARAM_TYPE_REAL32
         ))  # fmt: skip
         self._wait(
             "LOCAL_POSITION_NED",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import sys
 from collections.abc import Iterator
 
 PRIORITY = 20  # of 1 to 99: over all usual programs, below the kernel's own threads
@@ -17,12 +18,13 @@ def real_time() -> Iterator[bool]:
     Yields:
         Whether the system allows it; it needs root, CAP_SYS_NICE or an `rtprio` limit (/etc/security/limits.conf).
     """
-    before = os.sched_getscheduler(0), os.sched_getparam(0)
-    try:
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
-        allowed = True
-    except (OSError, AttributeError):
-        allowed = False
+    allowed = sys.platform == "linux"
+    if allowed:
+        before = os.sched_getscheduler(0), os.sched_getparam(0)
+        try:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
+        except OSError:
+            allowed = False
     gc.collect()
     gc.freeze()
     gc.disable()

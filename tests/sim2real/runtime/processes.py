@@ -14,7 +14,37 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rookery.sim2real.runtime.priority import real_time
+
 ROOKERY = [sys.executable, "-m", "rookery"]
+PATIENT = """[limits]
+stale_ms = 1000
+silent_ms = 1000
+frozen_ms = 1000
+policy_ms = 1000
+misses = 200
+"""
+"""Limits where the machine grants no real-time priority: other tests would stop the loop for longer than those of a flight."""
+
+
+def prompt() -> bool:
+    """True where this machine lets a loop run in time."""
+    with real_time() as allowed:
+        return allowed
+
+
+def patience(bundle: Path) -> list[str]:
+    """Options of `fly` on this machine."""
+    if prompt():
+        return []
+    file = bundle.parent / "patient.toml"
+    file.write_text(PATIENT)
+    return ["--safety", str(file)]
+
+
+def mavlink(port: int) -> str:
+    """The address of a vehicle that waits for set-points as long as this machine may make it."""
+    return f"mavlink://127.0.0.1:{port}" + ("" if prompt() else "?loss=1.0")
 
 
 def free_port(count: int = 1) -> int:
@@ -55,7 +85,7 @@ def vehicle(*options: str, task: str = "drone-hover") -> Iterator[subprocess.Pop
 def fly(bundle: Path, *options: str, seconds: float = 3.0) -> tuple[int, dict[str, Any]]:
     """Exit code and report of `rookery fly`."""
     done = subprocess.run(
-        [*ROOKERY, "fly", str(bundle), "--json", "--seconds", f"{seconds:g}", *options],
+        [*ROOKERY, "fly", str(bundle), *patience(bundle), "--json", "--seconds", f"{seconds:g}", *options],
         capture_output=True,
         text=True,
         timeout=120,
@@ -68,7 +98,14 @@ def fly(bundle: Path, *options: str, seconds: float = 3.0) -> tuple[int, dict[st
 def flying(bundle: Path, *options: str, policies: int = 1) -> Iterator[subprocess.Popen[str]]:
     """A runtime from when so many policies fly; ten minutes unless told otherwise."""
     process = subprocess.Popen(
-        [*ROOKERY, "fly", str(bundle), *(() if "--seconds" in options else ("--seconds", "600")), *options],
+        [
+            *ROOKERY,
+            "fly",
+            str(bundle),
+            *patience(bundle),
+            *(() if "--seconds" in options else ("--seconds", "600")),
+            *options,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
