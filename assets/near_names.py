@@ -14,8 +14,8 @@ def nearest(given: str, names: Iterable[str]) -> str | None:
     """The name that was likely meant; None where none is near.
 
     Near is a slip of the pen, at most one letter in three that is wrong, missing, too many or swapped with its neighbor; and
-    a name of which `given` is the beginning or one of the parts between dashes. A name that is merely the least unlike is not:
-    it would lead astray. Capital letters, leading dashes, and _ for - make no difference.
+    a name of which `given` is the beginning or one of the parts between dashes or slashes. A name that is merely the least
+    unlike is not: it would lead astray. Capital letters, leading dashes, and _ for - make no difference.
 
     >>> nearest("drone-hoover", ["drone-hover", "drone-track"])
     'drone-hover'
@@ -34,7 +34,7 @@ def nearest(given: str, names: Iterable[str]) -> str | None:
         most = longest // 3
         if abs(len(word) - len(other)) <= most and (d := slips(word, other)) <= most:
             near.append((d / longest, name))
-        elif len(word) >= PART and (other.startswith(word) or word in other.split("-")):
+        elif len(word) >= PART and (other.startswith(word) or word in other.replace("/", "-").split("-")):
             near.append((0.5, name))
     return min(near, key=lambda x: x[0])[1] if near else None
 

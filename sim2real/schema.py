@@ -343,6 +343,8 @@ def _check_action(action: Mapping[str, Any], line: str) -> None:
 def _check_choices(action: Mapping[str, Any], line: str) -> None:
     """There is a component, all have different names, and so have the options of a choice."""
     choices = action.get("choices", [])
+    if choices is None:
+        raise fault(f"{line}.choices", None, "a list of at least 1, or left out")
     if not choices and not action["names"]:
         raise fault(f"{line}.names", [], "a list of at least 1, or choices beside it")
     for key in ("row", "masked"):

@@ -137,7 +137,7 @@ def export() -> Callable[[Path, int], None]:
     def write(folder: Path, seed: int) -> None:
         torch.manual_seed(seed)
         policy = Policy(standard(group.observation_size, group.action.size, (4,)))
-        export_bundle({"drone": policy.eval()}, contract, folder / "bundle")
+        export_bundle({"drone": policy.eval()}, contract, folder / "bundle", overwrite=True)
 
     return write
 

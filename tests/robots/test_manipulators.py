@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import rookery
 from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.arms.models import arm_names, find_arm, register_arm
 from rookery.robots.manipulators.action_kinds import action_kinds, find_action, register_action
@@ -175,31 +174,3 @@ def test_arms_are_registered_by_name():
 def test_arms_that_make_no_sense_are_refused(change, message):
     with pytest.raises(RookeryError, match=message):
         ManipulatorModel(**{f.name: getattr(PANDA, f.name) for f in dataclasses.fields(PANDA)} | change)
-
-
-@pytest.mark.parametrize("task", ["panda-lift", "table-reach"])
-def test_actions_wait_for_the_next_control_step(task):
-    """A controller acts on what has arrived when its cycle begins: delays round up to whole control steps."""
-    plain = rookery.make(task, num_envs=2)
-    step, cycle = plain.world.dt, plain.control_dt
-    actions = torch.rand(6, 2, 1, plain.groups["arm"].action.size, generator=torch.Generator().manual_seed(0)) - 0.5
-
-    def goals(delay: float) -> torch.Tensor:  # of the tool and of the gripper
-        env = rookery.make(task, num_envs=2, fixed={"action_delay": delay})
-        env.reset(seed=0)
-        robot = env.task.robot
-        start = robot.goal.clone()
-        opened = robot.grip.clone()
-        made = []
-        for action in actions:
-            env.step({"arm": action})
-            made.append(torch.cat((robot.goal - start, (robot.grip - opened).view(2, -1)), 1))
-        return torch.stack(made)
-
-    nominal = goals(0.0)
-    for delay, steps in ((step, 1), (cycle - step, 1), (cycle, 1), (cycle + step, 2), (2 * cycle, 2)):
-        late = goals(delay)
-        assert late[:steps].abs().max() == 0.0
-        assert torch.allclose(late[steps:], nominal[:-steps], atol=1e-9), delay
-    assert nominal[:, :, :3].abs().max() > 1e-3
-    assert nominal[:, :, -1].abs().max() > 1e-3

@@ -150,7 +150,7 @@ def test_process_exit_codes():
         ("train drone-hover --hidden -4", "hidden is (-4,)"),
         ("train drone-hover --critic cental", "did you mean 'central'?"),
         ("train drone-hover --share yes", "cannot use 'yes'"),
-        ("train drone-hover --learning-rate nan", "learning_rate needs a number, got nan"),
+        ("train drone-hover --learning-rate nan", "learning_rate needs a finite number, got nan"),
         ("train drone-hover --target-success 2", "target_success must be from 0 to 1, got 2"),
         ("train drone-hover --epochs 2.5", "--epochs needs a whole number, got '2.5'"),
         ("train drone-hover --set mass", "--set takes name=value, got 'mass'"),
@@ -163,7 +163,7 @@ def test_process_exit_codes():
             "reward needs numbers by name, reward.action_rate=1.0, got 3",
         ),
         ("train drone-hover --task-config reward.distance=much", "reward.distance needs a number, got 'much'"),
-        ("train drone-hover --task-config reward.distance=NaN", "reward.distance needs a number, got nan"),
+        ("train drone-hover --task-config reward.distance=NaN", "reward.distance needs a finite number, got nan"),
         ("train drone-hover --seed 99999999999999999999", "seed must be from"),
         ("train drone-hover --action ctrb", "did you mean 'ctbr'?"),
         ("train drone-hover --randomize defualt", "did you mean 'default'?"),
@@ -259,7 +259,7 @@ def test_list_json(capsys):
     assert hover["groups"]["drone"]["action_size"] == 4
     assert hover["groups"]["drone"]["observation_size"] > 12
     assert {"mujoco", "pybullet"} <= set(hover["engines"])
-    assert set(hover) == {"id", "summary", "groups", "engines"}
+    assert set(hover) == {"id", "summary", "groups", "engines", "policies"}
 
 
 def test_train_leaves_a_complete_run(run_folder):

@@ -224,7 +224,8 @@ def test_command_makes_a_run_that_eval_and_export_take(tmp_path, capsys):
     assert main(["eval", str(tmp_path / "run"), "--episodes", "2", "--num-envs", "2"]) == 0
     assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "bundle")]) == 0
     assert main(["export", "--check", str(tmp_path / "bundle")]) == 0
-    assert "Delays in training: observation not known," in (tmp_path / "bundle" / "policy.h").read_text()
+    said = " ".join((tmp_path / "bundle" / "policy.h").read_text().replace("*", " ").split())
+    assert "observation not known," in said
 
 
 def test_the_contract_claims_no_training_conditions_that_nobody_told(tmp_path):
