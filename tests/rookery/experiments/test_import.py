@@ -225,7 +225,7 @@ def test_command_makes_a_run_that_eval_and_export_take(tmp_path, capsys):
     assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "bundle")]) == 0
     assert main(["export", "--check", str(tmp_path / "bundle")]) == 0
     said = " ".join((tmp_path / "bundle" / "policy.h").read_text().replace("*", " ").split())
-    assert "observation not known," in said
+    assert "observation not known" in said
 
 
 def test_the_contract_claims_no_training_conditions_that_nobody_told(tmp_path):
