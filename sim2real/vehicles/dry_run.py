@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.links.simulated import SimulatedDrone, SimulatedJoints
@@ -13,16 +13,11 @@ from rookery.sim2real.runtime.settings import family_of
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.joints import DRIVE_DT, JointVehicle
 
-if TYPE_CHECKING:
-    from rookery.sim.envs.vec_env import VecEnv
-
 TIMEOUT_S = 0.06  # s without a set-point after which a vehicle's own fail-safe begins
 DRONE_DT = 0.01  # s, control step of the simulated drones
 
 
-def simulated(
-    controller: Controller, clock: TimeSource, make: Callable[..., VecEnv]
-) -> SimulatedDrone | SimulatedJoints:
+def simulated(controller: Controller, clock: TimeSource, make: Callable[..., Any]) -> SimulatedDrone | SimulatedJoints:
     """A link to a new vehicle of the family that the contract is for.
 
     Args:
