@@ -37,7 +37,7 @@ class JointTargets:
             )
         if action.kind not in KINDS:
             raise RookeryError(
-                f"the action kind {action.kind!r} is none of joint angles ({', '.join(KINDS)}), which this link takes."
+                f"the policy's action kind is {action.kind}, and a link to joints takes angles ({', '.join(KINDS)})."
             )
         joints = actuation.joints
         moved = next((j.name for j in joints if j.target_speed is not None or j.leash is not None), "")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.links.joints import JointTargets
 from rookery.sim2real.links.simulated import SimulatedDrone, SimulatedJoints
 from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.controller import Controller
@@ -30,6 +31,7 @@ def simulated(controller: Controller, clock: TimeSource, make: Callable[..., Any
     """
     given = controller.contract.task_config
     if family_of(controller.spec) != "multirotor":
+        JointTargets(controller.spec)  # refuses before a world is made
         config: dict[str, Any] = {k: given[k] for k in ("robot",) if k in given}
         config |= {"dt": DRIVE_DT, "control_dt": controller.control_dt}
         env = make("go2-velocity", num_envs=1, config=config)

@@ -57,7 +57,7 @@ class Walk(Flight):
         """m, of its trunk."""
         return float(self.vehicle.truth()["position"][2])
 
-    def lands(self, hardest: float = 0.7) -> bool:
+    def lands(self, hardest: float = 0.5) -> bool:
         """Whether it lies, and its pilot knows, within 15 s, and never sank faster than `hardest` m/s."""
         for _ in range(750):
             self.run(1)
