@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
   rookery fly bundle --dry-run
+  rookery fly bundle --dry-run --command velocity=0.5,0,0
   rookery fly bundle --link mavlink://:14540 --seconds 30
   rookery fly bundle --link mavlink://:14540?hover=0.5 --command target=0,0,1.5 --safety safety.toml --log flight.mcap
   rookery fly bundle --link crazyflie://127.0.0.1:19850
@@ -161,18 +162,14 @@ def _real(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot],
 def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], Any, Any]:
     """A simulated vehicle that waiting steps."""
     import rookery
-    from rookery.sim2real.links.simulated import SimulatedLink
-    from rookery.sim2real.runtime.checks import check_simulated
+    from rookery.sim2real.export.check import read_bundle_contract
     from rookery.sim2real.runtime.clock import SteppedClock
-    from rookery.sim2real.vehicles.drone import DroneVehicle
+    from rookery.sim2real.vehicles.dry_run import simulated
 
     made: list[Any] = []
 
     def link(controller: Any) -> Any:
-        check_simulated(controller)
-        config = {k: controller.contract.task_config[k] for k in ("drone",) if k in controller.contract.task_config}
-        vehicle = DroneVehicle(rookery.make("drone-hover", num_envs=1, config=config), timeout_s=0.06)  # type: ignore[arg-type]
-        made.append(SimulatedLink(vehicle, clock))
+        made.append(simulated(controller, clock, rookery.make))
         return made[-1]
 
     def step() -> None:
@@ -180,7 +177,7 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
             one.vehicle.step()
             one.receive()
 
-    clock = SteppedClock(step, 0.01)
+    clock = SteppedClock(step, read_bundle_contract(args.bundle).control_dt)
     return _pilots(args, values, build, clock, [link]), clock, step
 
 
@@ -190,8 +187,10 @@ def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) ->
     from rookery.sim2real.runtime.watchdog import Watchdog
 
     errors: list[list[float]] = [[] for _ in pilots]
+    steps = [0] * len(pilots)
 
     def seen(i: int, record: StepRecord) -> None:
+        steps[i] += record.phase is Phase.POLICY
         if record.phase is Phase.POLICY and record.distance == record.distance:
             errors[i].append(record.distance)
         if log is not None:
@@ -210,7 +209,7 @@ def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) ->
     finally:
         for pilot in pilots:
             pilot.link.close()
-    return _report(pilots, loop, errors)
+    return _report(pilots, loop, errors, steps)
 
 
 @contextlib.contextmanager
@@ -232,15 +231,20 @@ def _interrupts(pilots: Sequence[Pilot]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _report(pilots: Sequence[Pilot], loop: ControlLoop, errors: Sequence[Sequence[float]]) -> dict[str, Any]:
+def _report(
+    pilots: Sequence[Pilot], loop: ControlLoop, errors: Sequence[Sequence[float]], steps: Sequence[int]
+) -> dict[str, Any]:
     import dataclasses
 
+    from rookery.sim2real.runtime.settings import family_of
+
     vehicles = []
-    for pilot, distances in zip(pilots, errors, strict=True):
+    for pilot, distances, count in zip(pilots, errors, steps, strict=True):
         mean = sum(distances) / len(distances) if distances else None
         fault = None if pilot.fault is None else pilot.fault.name
         vehicles.append({
-            "link": pilot.link.url, "policy_s": round(len(distances) * pilot.controller.control_dt, 3) if distances else None,
+            "link": pilot.link.url, "family": family_of(pilot.controller.spec),
+            "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
         })  # fmt: skip
     return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
@@ -248,11 +252,12 @@ def _report(pilots: Sequence[Pilot], loop: ControlLoop, errors: Sequence[Sequenc
 
 def _print(report: dict[str, Any]) -> None:
     for v in report["vehicles"]:
-        near = ""
+        near = f", {v['policy_s']:g} s by the policy"
         if v["distance_m"] is not None:
             mean, most = 100 * v["distance_m"], 100 * v["largest_distance_m"]
-            near = f", {v['policy_s']:g} s at {mean:.1f} cm from the target, at most {most:.1f}"
-        print(f"{v['link']}: {'ended by the fault ' + v['fault'] if v['fault'] else 'landed'}{near}")
+            near += f" at {mean:.1f} cm from the target, at most {most:.1f}"
+        end = "landed" if v["family"] == "multirotor" else "lies"
+        print(f"{v['link']}: {'ended by the fault ' + v['fault'] if v['fault'] else end}{near}")
     t = report["timing"]
     print(
         f"{t['steps']:,} control steps, {t['missed']} late; past the deadline {t['jitter_ms'][0]:.2f} ms (median), "

@@ -100,5 +100,5 @@ class Link(abc.ABC):
         raise NotImplementedError(f"{type(self).__name__} has no position set-points")
 
     def hold_joints(self, position: ArrayLike, stiffness: ArrayLike, damping: ArrayLike) -> None:
-        """A jointed robot's set-point for entry and exit: rad, N m/rad and N m s/rad, in the order of `Identity.joints`."""
+        """A jointed robot's set-point for entry and exit: rad, N m/rad and N m s/rad, in the contract's order."""
         raise NotImplementedError(f"{type(self).__name__} has no joint set-points")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.links.link import Identity
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.reading import Array
 from rookery.sim2real.runtime.settings import family_of
-
-DRY_RUN_DT = 0.01  # s, control step of the simulated drones
 
 
 def check_vehicle(controller: Controller, identity: Identity, url: str, commands: Mapping[str, Array]) -> None:
@@ -45,6 +45,9 @@ def check_vehicle(controller: Controller, identity: Identity, url: str, commands
         if set(names) - set(identity.joints):
             missing = ", ".join(sorted(set(names) - set(identity.joints)))
             raise refuse(f"{line}.actuation.joints", f"also {missing}", ", ".join(identity.joints))
+        for q in controller.wanted:
+            if q.name in ("joint angles", "joint velocities") and q.size != len(names):
+                raise refuse(f"{line}.observation", f"{q.size} {q.name}", f"{len(names)} that the policy moves")
     for q in controller.wanted:
         if q.name in identity.quantities or q.name in commands:
             if q.name in commands and commands[q.name].shape != (q.size,):
@@ -64,15 +67,20 @@ def check_vehicle(controller: Controller, identity: Identity, url: str, commands
             raise RookeryError(f"the policy takes no command {name!r}; it takes {wanted or 'none'}.")
 
 
-def check_simulated(controller: Controller) -> None:
-    """Refuse a policy that no simulated vehicle of this process can fly.
+COMMANDED = "commanded "
+"""Beginning of the names of commands that say how to move, whose 0 means: stay."""
 
-    Raises:
-        RookeryError: it is for jointed robots, or of another rate.
+
+def complete(controller: Controller, commands: dict[str, Array]) -> None:
+    """Write the operator's short names of commands out, in place, and set commanded motions that are not given to 0.
+
+    "velocity" stands for "commanded velocity forward, ...": the beginning of a name, with "commanded" or without.
     """
-    if family_of(controller.spec) != "multirotor":
-        raise RookeryError("--dry-run has no vehicle for jointed robots yet: serve one with `rookery vehicle`.")
-    if abs(controller.control_dt - DRY_RUN_DT) > 1e-9:
-        raise RookeryError(
-            f"--dry-run flies policies of {1 / DRY_RUN_DT:g} Hz, and this one has {1 / controller.control_dt:g} Hz."
-        )
+    names = [q.name for q in controller.wanted]
+    for short in [name for name in commands if name not in names]:
+        meant = [n for n in names if n.startswith((short, COMMANDED + short))]
+        if short and len(meant) == 1 and meant[0] not in commands:
+            commands[meant[0]] = commands.pop(short)
+    for q in controller.wanted:
+        if q.name.startswith(COMMANDED):
+            commands.setdefault(q.name, np.zeros(q.size, np.float32))

@@ -1,7 +1,7 @@
 """EntryMotion and exit: how a vehicle comes to where a policy can begin, and safely down again.
 
 A multirotor takes off to a height over where it stands and comes down by position set-points of its own controller. A jointed
-robot moves to its home pose with rising stiffness, and back to the pose in which it was found.
+robot stiffens and moves to its home pose, and goes back to the pose in which it was found, where it is let go.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.sim.errors import RookeryError
+from rookery.sim2real.links.joints import JointTargets
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.reading import Array, Reading
@@ -23,6 +24,9 @@ NEAR_M = 0.1  # m, from the set-point that counts as there
 SLOW_M_S = 0.2  # m/s
 SETTLED_S = 0.5  # s, that it must hold
 STAND_S = 2.0  # s, from the pose in which a robot is found to its home pose
+STAND_STILL_S = 0.6  # s, from a policy's last targets to its home pose
+STIFFEN_S = 0.5  # s, in which the servos' stiffness rises or falls
+NEAR_RAD = 0.4  # rad, of every joint from home that counts as standing: soft servos give way under the weight
 
 
 class EntryMotion(abc.ABC):
@@ -41,8 +45,8 @@ class EntryMotion(abc.ABC):
         """True when the policy can begin."""
 
     @abc.abstractmethod
-    def begin_exit(self, reading: Reading, now: float) -> None:
-        """The policy has ended."""
+    def begin_exit(self, reading: Reading, now: float, command: Array | None = None) -> None:
+        """The policy has ended, `command` is its last one; None where it has given none since the entry."""
 
     @abc.abstractmethod
     def leave(self, link: Link, reading: Reading, now: float) -> bool:
@@ -93,7 +97,7 @@ class TakeOff(EntryMotion):
             self._settled = now
         return now - self._settled >= SETTLED_S
 
-    def begin_exit(self, reading: Reading, now: float) -> None:
+    def begin_exit(self, reading: Reading, now: float, command: Array | None = None) -> None:
         self._goal = reading.values["position"].astype(float)
         self._began = now
 
@@ -110,52 +114,74 @@ class TakeOff(EntryMotion):
 
 
 class StandUp(EntryMotion):
-    """A jointed robot's.
+    """A jointed robot's: stiffness rises where it was found, then it moves to its home pose. On the way out it stands on all
+    legs first, moves to the pose in which it was found, and lets stiffness fall.
 
     Args:
-        home, kp, kd: of the joints, in the contract's order.
-        order: for each of them its place among the vehicle's joints.
+        joints: of the contract.
     """
 
-    def __init__(self, home: Array, kp: Array, kd: Array, order: list[int]) -> None:
-        self._home, self._kp, self._kd, self._order = home, kp, kd, order
-        self._from = self._home.copy()
-        self._back = self._home.copy()
+    def __init__(self, joints: JointTargets) -> None:
+        self._joints = joints
+        self._found = joints.home.copy()
+        self._sent = self._from = joints.home.copy()
         self._began = 0.0
+        self._moves: list[_Move] = []
 
     def begin(self, reading: Reading, now: float) -> None:
-        self._from = reading.values["joint angles"].copy()
-        self._back = self._from.copy()
+        self._found = self._sent = reading.values["joint angles"].copy()
+        self._start(now, _Move(STIFFEN_S, self._found, gain=(0.0, 1.0)), _Move(STAND_S, self._joints.home))
+
+    def _start(self, now: float, *moves: _Move) -> None:
+        self._moves = list(moves)
+        self._from = self._sent
         self._began = now
 
-    def _move(self, link: Link, start: Array, end: Array, now: float, soft: bool) -> float:
-        share = min(1.0, (now - self._began) / STAND_S)
-        smooth = share * share * (3.0 - 2.0 * share)
-        gain = smooth if soft else 1.0
-        link.hold_joints(start + smooth * (end - start), gain * self._kp, self._kd)
-        return share
+    def _move(self, link: Link, now: float) -> bool:
+        """A step of the moves; True when they are over."""
+        start, time = self._from, now - self._began
+        for move in self._moves:
+            share = min(1.0, time / move.seconds)
+            smooth = share * share * (3.0 - 2.0 * share)
+            self._sent = start + np.float32(smooth) * (move.end - start)
+            gain = move.gain[0] + smooth * (move.gain[1] - move.gain[0])
+            if share < 1.0:
+                break
+            start, time = move.end, time - move.seconds
+        else:
+            time = math.inf
+        link.hold_joints(self._sent, gain * self._joints.kp, self._joints.kd)
+        return time == math.inf
 
     def enter(self, link: Link, reading: Reading, now: float) -> None:
-        self._move(link, self._from, self._home, now, soft=True)
+        self._move(link, now)
 
     def entered(self, reading: Reading, now: float) -> bool:
-        return now - self._began >= STAND_S + SETTLED_S
+        over = now - self._began >= sum(move.seconds for move in self._moves) + SETTLED_S
+        return over and bool(np.abs(reading.values["joint angles"] - self._joints.home).max() < NEAR_RAD)
 
-    def begin_exit(self, reading: Reading, now: float) -> None:
-        self._from = reading.values["joint angles"].copy()
-        self._began = now
+    def begin_exit(self, reading: Reading, now: float, command: Array | None = None) -> None:
+        # from its targets: from the measured angles, soft servos would let go of the weight at once
+        if command is not None:
+            self._sent = self._joints.targets(command)
+        out = _Move(STAND_STILL_S, self._joints.home), _Move(STAND_S, self._found)
+        self._start(now, *out, _Move(STIFFEN_S, self._found, gain=(1.0, 0.0)))
 
     def leave(self, link: Link, reading: Reading, now: float) -> bool:
-        return self._move(link, self._from, self._back, now, soft=False) >= 1.0
+        return self._move(link, now)
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A smooth move to joint angles `end` [J] rad, while the share of the servos' stiffness goes from one value to another."""
+
+    seconds: float
+    end: Array
+    gain: tuple[float, float] = (1.0, 1.0)
 
 
 def entry_of(controller: Controller, identity: Identity) -> EntryMotion:
     """The entry for a policy and a vehicle."""
     if identity.family == "multirotor":
         return TakeOff(target=any(q.name == "target" for q in controller.wanted))
-    actuation = controller.spec.actuation
-    if actuation is None:
-        raise RookeryError("the contract does not say what lies between actions and joints: export the policy again.")
-    names = [joint.name for joint in actuation.joints]
-    columns = np.array([(j.home, j.kp, j.kd) for j in actuation.joints], np.float32)
-    return StandUp(columns[:, 0], columns[:, 1], columns[:, 2], [identity.joints.index(n) for n in names])
+    return StandUp(JointTargets(controller.spec))

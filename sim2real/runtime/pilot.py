@@ -21,7 +21,7 @@ import numpy as np
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.links.link import Identity, Link
-from rookery.sim2real.runtime.checks import check_vehicle
+from rookery.sim2real.runtime.checks import check_vehicle, complete
 from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.entry import EntryMotion, entry_of
@@ -31,7 +31,7 @@ from rookery.sim2real.runtime.settings import SafetySettings
 
 ARM_S = 5.0  # s, most time for a vehicle to arm and to follow set-points
 ENTRY_S = 15.0  # s, most time for a take-off or to stand up
-LOST_S = 10.0  # s of silence in an emergency after which nobody can tell what became of the vehicle
+LOST_S = 10.0  # s without measurements in an emergency after which nobody can tell what became of the vehicle
 EXIT_S = 15.0  # s, most time to come down before the reaction to a fault does it
 
 
@@ -117,6 +117,9 @@ class Pilot:
         self._entry: EntryMotion | None = None
         self._since = 0.0
         self._steps = 0
+        self._command: Array | None = None  # the policy's last, until the exit has begun
+        self._begun = False  # the entry has, so that there is a way back
+        self._sitting = False
 
     # -- before motors turn ------------------------------------------------------------------------------------
 
@@ -127,6 +130,7 @@ class Pilot:
             RookeryError: nobody answers; or a line of the contract that the vehicle cannot honor.
         """
         self.identity = self.link.open()
+        complete(self.controller, self.commands.values)
         check_vehicle(self.controller, self.identity, self.link.url, self.commands.values)
         self._entry = entry_of(self.controller, self.identity)
         self._to(Phase.CHECKED)
@@ -138,6 +142,8 @@ class Pilot:
             raise RookeryError(f"the vehicle is {self.phase.value}: check it before it is armed.")
         self.filter.reset()
         self.fault = None
+        self._command = None
+        self._begun = self._sitting = False
         self._to(Phase.ARMED)
         self.link.arm()
 
@@ -190,6 +196,7 @@ class Pilot:
             return
         assert self._entry is not None
         self._entry.begin(reading, now)
+        self._begun = True
         self._to(Phase.ENTRY)
         self._enter(reading, now)
 
@@ -206,12 +213,12 @@ class Pilot:
             self.policy_stamp = now
         elif now - self._since > ENTRY_S:
             self._say(f"{self.link.url}: the entry took more than {ENTRY_S:g} s")
+            self._begin_exit(reading, now)
             self._to(Phase.EXIT)
 
     def _fly(self, reading: Reading, now: float) -> Array | None:
         if now - self._since >= self.seconds or self.commands.finish:
-            assert self._entry is not None
-            self._entry.begin_exit(reading, now)
+            self._begin_exit(reading, now)
             self._to(Phase.EXIT)
             self._leave(reading, now)
             return None
@@ -225,7 +232,13 @@ class Pilot:
             self._react(reading, now)
             return command
         self.link.write(self.controller.spec.spec.action.kind, command)
+        self._command = command
         return command
+
+    def _begin_exit(self, reading: Reading, now: float) -> None:
+        assert self._entry is not None
+        self._entry.begin_exit(reading, now, self._command)
+        self._command = None
 
     def _leave(self, reading: Reading, now: float) -> None:
         assert self._entry is not None
@@ -241,14 +254,23 @@ class Pilot:
 
     def _react(self, reading: Reading, now: float) -> None:
         assert self.fault is not None
-        self.link.react(self.settings.reactions[self.fault.name])
+        reaction = self.settings.reactions[self.fault.name]
+        if reaction == "sit" and self._begun:
+            if not self._sitting:
+                self._begin_exit(reading, now)
+                self._sitting = True
+            assert self._entry is not None
+            if self._entry.leave(self.link, reading, now):
+                self.link.react("damp")
+        else:  # it would hold for ever: the operator's stop ends it
+            self.link.react("damp" if reaction == "hold" and self.commands.stop else reaction)
         fresh = now - reading.received < 1.0
         if fresh and reading.armed is False:
             self._to(Phase.IDLE)
         elif fresh and reading.landed:
             self.link.disarm()
-        elif now - self.link.heard > LOST_S:
-            self._to(Phase.IDLE, f"lost: nothing has arrived for {LOST_S:g} s, and its own fail-safe has it")
+        elif now - reading.received > LOST_S:
+            self._to(Phase.IDLE, f"lost: no measurement for {LOST_S:g} s, and its own fail-safe has it")
 
     def hang(self) -> None:
         """The watchdog's word that the policy's step does not return: react from its thread."""

@@ -18,10 +18,11 @@ class Reading:
     Args:
         received: s, the runtime's clock when they arrived.
         measured: s, the vehicle's own clock when they were taken.
-        values: quantities by the names that observation terms use (see rookery.sim.quantities), SI, in the contract's frames.
+        values: quantities by the names that observation terms use (see rookery.sim.quantities), SI, in the contract's frames
+            and its order of joints.
         battery: share that is left, 0 to 1; None where it is not told.
         armed: whether motors may turn; None where it is not told.
-        landed: whether it stands on the ground; None where it is not told.
+        landed: whether a multirotor stands on the ground, a jointed robot lies there; None where it is not told.
         mode: the vehicle's own name of what it is doing.
     """
 

@@ -23,6 +23,7 @@ from rookery.robots.drones.drone import LEVELS
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim2real.runtime.reading import Reading
+from rookery.sim2real.vehicles.noise import turned
 from rookery.tasks.drones.base import DroneTask
 
 if TYPE_CHECKING:
@@ -246,17 +247,6 @@ class DroneVehicle:
         values = {}
         for name in QUANTITIES:
             drawn = (self.noise * NOISE[name] * self._rng.standard_normal(3)).astype(np.float32)
-            values[name] = _turned(true[name], drawn) if name == "rotation" else true[name] + drawn
+            values[name] = turned(true[name], drawn) if name == "rotation" else true[name] + drawn
         o = self._onboard[i]
         return Reading(self.now, self.now, values, battery=o.battery, armed=o.armed, landed=o.landed, mode=o.mode)
-
-
-def _turned(q: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """A rotation turned further by a small rotation vector in body axes."""
-    w, x, y, z = q
-    a, b, c = 0.5 * by
-    out = np.array(
-        [w - x * a - y * b - z * c, x + w * a + y * c - z * b, y + w * b + z * a - x * c, z + w * c + x * b - y * a],
-        np.float32,
-    )
-    return out / np.linalg.norm(out)

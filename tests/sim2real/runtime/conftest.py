@@ -15,3 +15,10 @@ def hover_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of the stored drone-hover policy."""
     policies, contract = open_run(Path("drone-hover"))
     return export_bundle(policies, contract, tmp_path_factory.mktemp("hover") / "bundle")
+
+
+@pytest.fixture(scope="session")
+def walk_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the stored go2-velocity policy."""
+    policies, contract = open_run(Path("go2-velocity"))
+    return export_bundle(policies, contract, tmp_path_factory.mktemp("walk") / "bundle")

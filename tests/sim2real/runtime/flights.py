@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import rookery
-from rookery.sim2real.links.simulated import SimulatedLink
+from rookery.sim2real.links.simulated import SimulatedDrone
 from rookery.sim2real.runtime.clock import ManualClock
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.pilot import Phase, Pilot, StepRecord
@@ -34,10 +34,10 @@ class Flight:
     """One drone from the ground to the policy and down again; `run` steps everything by control steps."""
 
     def __init__(self, bundle: Path, *, seed: int = 0, seconds: float = math.inf, **overrides: Any) -> None:
-        self.controller = Controller(bundle)
-        self.vehicle = DroneVehicle(rookery.make("drone-hover", num_envs=1, seed=seed), seed=seed, timeout_s=TIMEOUT_S)
         self.clock = ManualClock()
-        self.link = SimulatedLink(self.vehicle, self.clock)
+        self.controller = self.load(bundle)
+        self.link = self.connect(seed)
+        self.vehicle = self.link.vehicle
         self.said: list[str] = []
         settings = safety_settings(self.controller.contract, self.controller.group)
         self.pilot = Pilot(
@@ -53,6 +53,15 @@ class Flight:
         self.watchdog = Watchdog([self.pilot], self.clock)
         self.runtime_alive = True
         self.record: StepRecord | None = None
+
+    def load(self, bundle: Path) -> Controller:
+        """The policy."""
+        return Controller(bundle)
+
+    def connect(self, seed: int) -> Any:
+        """A link to a new vehicle."""
+        vehicle = DroneVehicle(rookery.make("drone-hover", num_envs=1, seed=seed), seed=seed, timeout_s=TIMEOUT_S)
+        return SimulatedDrone(vehicle, self.clock)
 
     def begin(self) -> None:
         """Check, arm, and fly until the policy has flown for half a second."""
