@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -63,8 +65,22 @@ def free_port(count: int = 1) -> int:
 
 
 @contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """No other test of this machine flies in real time meanwhile: two would keep each other from their deadlines."""
+    with (Path(tempfile.gettempdir()) / "rookery-test-flights").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
 def vehicle(*options: str, task: str = "drone-hover") -> Iterator[subprocess.Popen[str]]:
     """A served vehicle; ends with the block, and must end by Ctrl-C with exit code 0."""
+    with alone(), _vehicle(*options, task=task) as process:
+        yield process
+
+
+@contextlib.contextmanager
+def _vehicle(*options: str, task: str) -> Iterator[subprocess.Popen[str]]:
     command = [*ROOKERY, "vehicle", task, *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
