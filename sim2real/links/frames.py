@@ -3,6 +3,7 @@ north, east, down; body forward, right, down)."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,8 @@ def to_frd(v: ArrayLike) -> tuple[float, float, float]:
 from_frd = to_frd
 
 
-def _multiply(a: Any, b: Any) -> Array:
+def multiply(a: Any, b: Any) -> Array:
+    """The rotation (w, x, y, z) by `b` and then by `a`."""
     w, x, y, z = a
     s, i, j, k = b
     return np.array(
@@ -50,15 +52,23 @@ _FLU_TO_FRD = (0.0, 1.0, 0.0, 0.0)  # half a turn about x
 
 
 def rotation_to_ned(q: ArrayLike) -> Array:
-    """The rotation from body forward, right, down to north, east, down, for one (w, x, y, z) of this package."""
-    out = _multiply(_multiply(_ENU_TO_NED, q), _FLU_TO_FRD)
+    """The rotation from body forward, right, down to north, east, down, for one (w, x, y, z) of this package; its own
+    inverse."""
+    out = multiply(multiply(_ENU_TO_NED, q), _FLU_TO_FRD)
     return out if out[0] >= 0.0 else -out
 
 
-def rotation_from_ned(q: ArrayLike) -> Array:
-    """The inverse of `rotation_to_ned`."""
-    out = _multiply(_multiply(_ENU_TO_NED, q), _FLU_TO_FRD)
-    return out if out[0] >= 0.0 else -out
+rotation_from_ned = rotation_to_ned
+
+
+def euler(q: ArrayLike) -> tuple[float, float, float]:
+    """rad, roll, pitch and yaw: turns about x, y and z of a rotation (w, x, y, z) about z, then y, then x."""
+    w, x, y, z = np.asarray(q, float).tolist()
+    return (
+        math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y)),
+        math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x)))),
+        math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)),
+    )
 
 
 def yaw_to_ned(yaw: float) -> float:

@@ -25,6 +25,7 @@ from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.addresses import Address, bind_udp
 from rookery.sim2real.links.frames import (
+    euler,
     from_frd,
     from_ned,
     rotation_from_ned,
@@ -274,9 +275,8 @@ class MavlinkLink(Link):
     def _leaning(self, command: Sequence[float]) -> Any:
         """Roll and pitch of a command at the present heading."""
         reading = self._reading
-        w, x, y, z = (1.0, 0.0, 0.0, 0.0) if reading is None else reading.values["rotation"]
-        yaw = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-        return rotation_to_ned(_euler(command[0], command[1], float(yaw)))
+        yaw = 0.0 if reading is None else euler(reading.values["rotation"])[2]
+        return rotation_to_ned(_from_euler(command[0], command[1], yaw))
 
     def _attitude(self, mask: int, q: Any, rates: Sequence[float], thrust: float) -> None:
         self._send(self._mav.MAVLink_set_attitude_target_message(
@@ -297,7 +297,7 @@ class MavlinkLink(Link):
             self._socket.close()
 
 
-def _euler(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
+def _from_euler(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
     """The rotation about z, then y, then x."""
     (cr, sr), (cp, sp), (cy, sy) = ((np.cos(a / 2), np.sin(a / 2)) for a in (roll, pitch, yaw))
     return (

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rookery.sim2real.links.frames import euler
 from rookery.sim2real.links.joints import JointTargets
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.runtime.controller import Controller
@@ -76,8 +77,7 @@ class TakeOff(EntryMotion):
 
     def begin(self, reading: Reading, now: float) -> None:
         position = reading.values["position"].astype(float)
-        w, x, y, z = reading.values["rotation"].astype(float)
-        self._yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+        self._yaw = euler(reading.values["rotation"])[2]
         self._from = position
         self._goal = position + np.array((0.0, 0.0, self.height))
         self._began = now

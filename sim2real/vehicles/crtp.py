@@ -16,14 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim2real.links import crtp
-from rookery.sim2real.links.addresses import bind_udp
 from rookery.sim2real.links.crtp import Packet
+from rookery.sim2real.links.frames import euler
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.vehicles.drone import DroneVehicle
-from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
+from rookery.sim2real.vehicles.network import NetworkConfig
+from rookery.sim2real.vehicles.port import Peer, Port
 
-Peer = tuple[str, int]
 PROTOCOL = 10
 """Version of CRTP that it speaks: of cflib's messages up to linear go-to and version 2 tables."""
 FIRMWARE = b"Rookery vehicle"
@@ -41,11 +42,8 @@ def _vector(name: str, index: int, factor: float = 1.0) -> Value:
 
 def _euler(reading: Reading) -> tuple[float, float, float]:
     """deg, roll, pitch (with the firmware's sign) and yaw."""
-    w, x, y, z = (float(c) for c in reading.values["rotation"])
-    roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
-    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-    return math.degrees(roll), -math.degrees(pitch), math.degrees(yaw)
+    roll, pitch, yaw = (math.degrees(a) for a in euler(reading.values["rotation"]))
+    return roll, -pitch, yaw
 
 
 def _info(reading: Reading) -> float:
@@ -97,11 +95,8 @@ class CrtpDrone:
         self.vehicle = vehicle
         self.number = number
         here = crtp.PORT + number if port is None else port
-        self._socket = bind_udp("0.0.0.0", here, "the vehicle")
+        self.port = Port(here, network, seed)
         self.where = f"drone {number} at udp://127.0.0.1:{here}"
-        config = NetworkConfig() if network is None else network
-        self._out: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed)
-        self._in: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed + 1)
         self._peer: Peer | None = None
         self._log_names = list(LOGGED)
         self._parameter_names = list(PARAMETERS)
@@ -112,20 +107,13 @@ class CrtpDrone:
         self._hold: Callable[[Reading], None] | None = None  # set-points that need feedback in every step
         self._ticks = 0
         self._curve = vehicle.drones.drone.thrust_curve
-        self._weight = vehicle.drones.drone.mass * 9.81
+        self._weight = vehicle.drones.drone.mass * GRAVITY
 
     # -- every control step ------------------------------------------------------------------------------------
 
     def receive(self) -> None:
         """Take all packets that have arrived."""
-        now = self.vehicle.now
-        while True:
-            try:
-                wire, peer = self._socket.recvfrom(1024)
-            except (BlockingIOError, ConnectionError):
-                break
-            self._in.put(now, (wire, peer))
-        for wire, peer in self._in.take(now):
+        for wire, peer in self.port.receive(self.vehicle.now):
             self._peer = peer
             packet = crtp.parse(wire)
             if packet is None:
@@ -143,20 +131,18 @@ class CrtpDrone:
         for block, period in self._running.items():
             if self._ticks % period == 0:
                 self._log(block, reading)
-        for wire, peer in self._out.take(self.vehicle.now):
-            with contextlib.suppress(OSError):
-                self._socket.sendto(wire, peer)
+        self.port.flush(self.vehicle.now)
 
     def close(self) -> None:
         """Free the port."""
-        self._socket.close()
+        self.port.close()
 
     def _put(self, port: int, channel: int, data: bytes) -> None:
         self._put_wire(Packet(port, channel, data).pack())
 
     def _put_wire(self, wire: bytes) -> None:
         if self._peer is not None:
-            self._out.put(self.vehicle.now, (wire, self._peer))
+            self.port.leaving.put(self.vehicle.now, (wire, self._peer))
 
     def _log(self, block: int, reading: Reading) -> None:
         stamp = round(1e3 * self.vehicle.now) & 0xFFFFFF
@@ -317,8 +303,7 @@ class CrtpDrone:
             self._leaning(math.radians(roll), -math.radians(pitch), math.radians(yaw_rate), thrust, bool(rate))
         elif kind == crtp.FULL_STATE:
             values = crtp.unpack("hhhhhhhhhI", data)
-            w, x, y, z = (float(c) for c in crtp.decompress(int(values[9])))
-            yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+            yaw = euler(crtp.decompress(int(values[9])))[2]
             self._set("position", (*(v / 1e3 for v in values[:3]), yaw))
         elif kind in (crtp.Z_DISTANCE, crtp.HOVER):
             a, b, yaw_rate, height = crtp.unpack("ffff", data)
@@ -337,7 +322,7 @@ class CrtpDrone:
                 return
             roll, pitch = math.radians(a), -math.radians(b)
             error = climb - float(reading.values["velocity"][2])
-            newton = self._weight * (1.0 + THRUST_GAIN * error / 9.81) / max(0.3, math.cos(roll) * math.cos(pitch))
+            newton = self._weight * (1.0 + THRUST_GAIN * error / GRAVITY) / max(0.3, math.cos(roll) * math.cos(pitch))
             self.vehicle.correct(self.number, "attitude", (roll, pitch, yaw_rate, max(0.0, newton)))
 
         if all(math.isfinite(v) for v in (a, b, yaw_rate, height)):

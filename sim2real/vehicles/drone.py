@@ -22,6 +22,7 @@ from rookery.robots.drones import kernels
 from rookery.robots.drones.drone import LEVELS
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
+from rookery.sim2real.links.frames import euler
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.vehicles.noise import turned
 from rookery.tasks.drones.base import DroneTask
@@ -231,8 +232,7 @@ class DroneVehicle:
                 o.battery = max(0.0, o.battery - self.period / FULL_BATTERY_S)
 
     def _yaw(self, i: int) -> float:
-        w, x, y, z = self._state()[i, 3:7].astype(float)
-        return float(np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))
+        return euler(self._state()[i, 3:7])[2]
 
     def truth(self, i: int) -> dict[str, np.ndarray]:
         """Quantities without noise."""

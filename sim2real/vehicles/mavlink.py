@@ -11,8 +11,8 @@ import math
 import struct
 from typing import Any
 
-from rookery.sim2real.links.addresses import bind_udp
 from rookery.sim2real.links.frames import (
+    euler,
     from_frd,
     from_ned,
     rotation_from_ned,
@@ -25,16 +25,15 @@ from rookery.sim2real.links.frames import (
 from rookery.sim2real.links.mavlink import dialect
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.vehicles.drone import DroneVehicle
-from rookery.sim2real.vehicles.mission import HOME, LAND, Mission, to_global
-from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
+from rookery.sim2real.vehicles.mission import HOME, LAND, Mission, to_global, to_local
+from rookery.sim2real.vehicles.network import NetworkConfig
+from rookery.sim2real.vehicles.port import Peer, Port
 
-Peer = tuple[str, int]
 STATION_PORT, VEHICLE_PORT = 14540, 14580
 MODES = {"hold": (4, 3), "guided": (4, 4), "offboard": (6, 0), "land": (4, 6)}
 """PX4's main and sub mode: AUTO_LOITER, AUTO_MISSION, OFFBOARD, AUTO_LAND."""
 TAKE_OFF_SUB, RETURN_SUB = 2, 5
 SLOW_HZ = 10.0  # of positions on the globe, battery and landing state
-LOWEST_THRUST = 0.0
 
 
 class MavlinkDrone:
@@ -59,17 +58,13 @@ class MavlinkDrone:
         to = station or ("127.0.0.1", STATION_PORT + number)
         self._peers: set[Peer] = {to}
         here = VEHICLE_PORT + number if port is None else port
-        self._socket = bind_udp("0.0.0.0", here, "the vehicle")
+        self.port = Port(here, network, seed)
         self.where = f"drone {number} from port {here} to {to[0]}:{to[1]}"
-        config = NetworkConfig() if network is None else network
-        self._out: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed)
-        self._in: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed + 1)
         self._codec = self._mav.MAVLink(None, srcSystem=number + 1, srcComponent=1)
         self._parser = self._mav.MAVLink(None)
         self._parser.robust_parsing = True
         self.mission = Mission()
         self._sub: int | None = None  # sub mode of AUTO, where the vehicle's mode does not say it
-        self._take_off_m = 2.5
         self._parameters = {
             "COM_OF_LOSS_T": vehicle.timeout_s,
             "MIS_TAKEOFF_ALT": 2.5,
@@ -84,14 +79,7 @@ class MavlinkDrone:
 
     def receive(self) -> None:
         """Take all packets that have arrived."""
-        now = self.vehicle.now
-        while True:
-            try:
-                packet, peer = self._socket.recvfrom(4096)
-            except (BlockingIOError, ConnectionError):
-                break
-            self._in.put(now, (packet, peer))
-        for packet, peer in self._in.take(now):
+        for packet, peer in self.port.receive(self.vehicle.now):
             self._peers.add(peer)
             try:
                 messages = self._parser.parse_buffer(packet) or []
@@ -114,18 +102,16 @@ class MavlinkDrone:
         self._attitude(reading)
         if self._ticks % slow == 0:
             self._slow(reading)
-        for packet, peer in self._out.take(self.vehicle.now):
-            with contextlib.suppress(OSError):
-                self._socket.sendto(packet, peer)
+        self.port.flush(self.vehicle.now)
 
     def close(self) -> None:
         """Free the port."""
-        self._socket.close()
+        self.port.close()
 
     def _put(self, message: Any) -> None:
         packet = message.pack(self._codec)
         for peer in self._peers:
-            self._out.put(self.vehicle.now, (packet, peer))
+            self.port.leaving.put(self.vehicle.now, (packet, peer))
 
     # -- telemetry ---------------------------------------------------------------------------------------------
 
@@ -154,11 +140,7 @@ class MavlinkDrone:
             self._ms, *to_ned(reading.values["position"]), *to_ned(reading.values["velocity"])
         ))  # fmt: skip
         self._put(mav.MAVLink_attitude_quaternion_message(self._ms, *q, *rates))
-        w, x, y, z = q
-        roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-        pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
-        yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-        self._put(mav.MAVLink_attitude_message(self._ms, roll, pitch, yaw, *rates))
+        self._put(mav.MAVLink_attitude_message(self._ms, *euler(q), *rates))
 
     def _slow(self, reading: Reading) -> None:
         mav = self._mav
@@ -167,8 +149,7 @@ class MavlinkDrone:
         place = round(1e7 * latitude), round(1e7 * longitude), round(1e3 * height)
         up = round(1e3 * float(position[2]))
         speed = [max(-32000, min(32000, round(100 * c))) for c in velocity]
-        w, x, y, z = reading.values["rotation"].astype(float)
-        heading = math.degrees(yaw_to_ned(math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))) % 360.0
+        heading = math.degrees(yaw_to_ned(euler(reading.values["rotation"])[2])) % 360.0
         self._put(mav.MAVLink_global_position_int_message(self._ms, *place, up, *speed, round(100 * heading) % 36000))
         self._put(mav.MAVLink_gps_raw_int_message(1000 * self._ms, 3, *place, 70, 100, 0, 0, 12))
         self._put(mav.MAVLink_altitude_message(1000 * self._ms, height, height, up / 1e3, up / 1e3, up / 1e3, up / 1e3))
@@ -231,8 +212,6 @@ class MavlinkDrone:
             return self._start_mission()
         elif command == mav.MAV_CMD_DO_REPOSITION:
             x, y = (v / degrees for v in p[4:6])
-            from rookery.sim2real.vehicles.mission import to_local
-
             east, north, _ = to_local(x, y, 0.0)
             self._sub = 3
             self.vehicle.guide(i, (east, north, p[6] - HOME[2]), None if math.isnan(p[3]) else yaw_from_ned(p[3]))
@@ -297,23 +276,19 @@ class MavlinkDrone:
     def _on_set_attitude_target(self, m: Any) -> None:
         if m.type_mask & 64:
             return
-        thrust = max(LOWEST_THRUST, float(m.thrust)) * self._most
+        thrust = max(0.0, float(m.thrust)) * self._most
         if m.type_mask & 128:
             rates = from_frd((m.body_roll_rate, m.body_pitch_rate, m.body_yaw_rate))
             self.vehicle.setpoint(self.number, "ctbr", (*rates, thrust))
             return
-        w, x, y, z = (float(c) for c in rotation_from_ned(m.q))
-        roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-        pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
+        roll, pitch, _ = euler(rotation_from_ned(m.q))
         self.vehicle.setpoint(self.number, "attitude", (roll, pitch, -float(m.body_yaw_rate), thrust))
 
     def _on_set_position_target_local_ned(self, m: Any) -> None:
         if m.coordinate_frame != self._mav.MAV_FRAME_LOCAL_NED:
             return
         if not m.type_mask & 7:
-            here = self.vehicle.truth(self.number)["rotation"].astype(float)
-            w, x, y, z = here
-            own = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+            own = euler(self.vehicle.truth(self.number)["rotation"])[2]
             yaw = own if m.type_mask & 1024 else yaw_from_ned(m.yaw)
             self.vehicle.setpoint(self.number, "position", (*from_ned((m.x, m.y, m.z)), yaw))
         elif not m.type_mask & 56:

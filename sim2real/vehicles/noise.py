@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from rookery.sim2real.links.frames import multiply
+
 
 def turned(q: np.ndarray, by: np.ndarray) -> np.ndarray:
     """A rotation turned further by a small rotation vector in body axes."""
-    w, x, y, z = q
-    a, b, c = 0.5 * by
-    out = np.array(
-        [w - x * a - y * b - z * c, x + w * a + y * c - z * b, y + w * b + z * a - x * c, z + w * c + x * b - y * a],
-        np.float32,
-    )
+    out = multiply(q, (1.0, *(0.5 * by)))
     return out / np.linalg.norm(out)

@@ -96,7 +96,7 @@ def test_damaged_packets_change_nothing() -> None:
             wire = bytes(rng.randrange(256) for _ in range(size))
             if k % 2:
                 wire = bytes([rng.choice((3, 5, 7, 8, 13)) << 4 | rng.randrange(4)]) + wire[:30]
-            server._in.put(server.vehicle.now, (wire, ("127.0.0.1", 9)))
+            server.port.arriving.put(server.vehicle.now, (wire, ("127.0.0.1", 9)))
             if k % 1000 == 0:
                 server.receive()
                 server.vehicle.step()

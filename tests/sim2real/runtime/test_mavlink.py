@@ -244,7 +244,7 @@ def test_damaged_packets_change_nothing(server: MavlinkDrone) -> None:
         if kind == 2:
             for _ in range(rng.randrange(1, 8)):
                 packet[rng.randrange(len(packet))] = rng.randrange(256)
-        server._in.put(server.vehicle.now, (bytes(packet), ("127.0.0.1", 9)))
+        server.port.arriving.put(server.vehicle.now, (bytes(packet), ("127.0.0.1", 9)))
     server.receive()
     for _ in range(20):
         server.vehicle.step()
