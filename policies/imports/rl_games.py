@@ -6,8 +6,8 @@ torch.compile's ``_orig_mod.``: ``a2c_network.actor_mlp.N``, ``a2c_network.mu`` 
 (rl_games/algos_torch/running_mean_std.py), ``clip((x - mean) / sqrt(var + 1e-5), -5, 5)``. A player acts by the mean, clipped.
 Neither the layers' activation nor ``mu_activation`` is in the file.
 
-SAC (rl_games/algos_torch/sac_agent.py) saves ``actor``, the state dict of a `DiagGaussianActor`: layers ``trunk.N``, of which the
-last gives means, then deviations, and ``running_mean_std`` beside it. It acts by the tanh of the mean.
+SAC (rl_games/algos_torch/sac_agent.py) saves ``actor``, the state dict of a `DiagGaussianActor`: layers ``trunk.N``, of which
+the last gives means, then deviations, and ``running_mean_std`` beside it. It acts by the tanh of the mean.
 """
 
 from __future__ import annotations
