@@ -36,7 +36,7 @@ from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import Samples
-from rookery.policies.training.reduction import Reduction, draw_apart
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.actions import require_numbers
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -67,6 +67,7 @@ class PPO(Algorithm):
     """
 
     Config = PPOConfig
+    joinable = True
 
     def __init__(
         self, env: Env, config: PPOConfig | None = None, seed: int = 0, inputs: Mapping[str, Any] | None = None
@@ -231,21 +232,16 @@ class PPO(Algorithm):
         sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
         for epoch in range(c.epochs):
             before = sums.clone()
-            for batch, rows in learner.epoch(samples, self._generator):
-                sums += self.learn(learner, batch, rows)
+            for batch, rows, count in learner.epoch(samples, self._generator):
+                sums += self.learn(learner, batch, rows, count)
             if c.schedule == "adaptive" and not self.policy_frozen:
-                approx_kl = (sums - before)[FIGURES.index("approx_kl")] / c.minibatches
+                approx_kl = self.reduction.sum((sums - before)[FIGURES.index("approx_kl")]) / c.minibatches
                 self._adapt_learning_rate(learner, approx_kl, last=epoch == c.epochs - 1)
-        return sums
+        return self.reduction.sum(sums)
 
-    def learn(self, learner: GroupLearner, batch: Samples, rows: slice) -> Tensor:
-        """One optimizer step on the minibatch `rows`; returns FIGURES, [5, G]."""
-        size = rows.stop - rows.start
-        own = None if batch.active is None else batch.active[:, rows].sum(1, keepdim=True)
-        count: int | Tensor = size if own is None else own.clamp(min=1)
-        if self.reduction.size > 1:
-            mine = torch.full((learner.sets, 1), float(size), device=self.device) if own is None else own.float()
-            count = self.reduction.sum(mine).clamp(min=1)
+    def learn(self, learner: GroupLearner, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
+        """One optimizer step on the minibatch `rows`, in which `count` samples count, [G, 1] or one number; returns FIGURES of
+        these rows, [5, G]."""
         parts = split(rows, len(learner.workers), learner.sequence)
         jobs = [(learner, i, batch, part, count) for i, part in enumerate(parts)]
         sums = sum(self._threads.map(self._gradients, jobs))
@@ -260,7 +256,7 @@ class PPO(Algorithm):
         learner.adam.step(learner.learning_rate)
         if learner.estimator is not None:
             learner.estimator.step()
-        return self.reduction.sum(sums)
+        return sums
 
     def _gradients(self, learner: GroupLearner, i: int, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
         """`loss_gradients` in the memory of worker i, compiled where the networks allow it."""
@@ -390,9 +386,13 @@ class PPO(Algorithm):
         self.updates = int(state["updates"])
         self._context = {k: v.to(self.device) for k, v in context.items()}
 
+    def world_axis(self, name: str) -> int | None:
+        if name.startswith("context/"):
+            return 0
+        return 1 if "/memory." in name else None
+
     def share(self, reduction: Reduction) -> None:
         super().share(reduction)
-        draw_apart(self._generator, reduction)
         for learner in self.learners.values():
             learner.share(reduction)
 

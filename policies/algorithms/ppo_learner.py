@@ -7,8 +7,9 @@ learns its own, G = A sets of weights learn from R = T N rows each, side by side
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,7 +31,7 @@ from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed
 from rookery.policies.storage.rollout import Rollout, Samples
-from rookery.policies.training.reduction import ALONE, Reduction
+from rookery.policies.training.reduction import ALONE, Reduction, own_part
 from rookery.sim.buffers import under
 from rookery.sim.elapsed import elapsed
 from rookery.sim.errors import RookeryError
@@ -205,7 +206,7 @@ class GroupLearner:
     def start(self, generator: torch.Generator) -> None:
         """Begin an iteration: fresh noise, and the policy's standard deviation as it is now."""
         self.rollout.clear()
-        self.head.start(self.rollout, generator)
+        self.head.start(self.rollout, generator, self.reduction)
         self.std = self.log_std.exp()
         if self.memory is not None:
             self.memory.start()
@@ -330,13 +331,31 @@ class GroupLearner:
         """Values, advantages and targets of the collected rollout; the arguments follow its last row (raw)."""
         return samples_of(self, last_obs, last_state, last_active)
 
-    def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
-        """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
-        order = torch.randperm(self.bounds[-1] // self.sequence, generator=generator, device=self.device)
-        rows = order if self.memory is None else self.memory.order(order, self.bounds, len(self.workers), self.chunk)
+    def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice, int | Tensor]]:
+        """Shuffle, then give the minibatches: the shuffled samples, the rows of each, and how many of all processes count in
+        it, [G, 1] or one number."""
+        size = self.reduction.size
+        units = self.bounds[-1] // self.sequence * size
+        order = torch.randperm(units, generator=generator, device=self.device)
+        bounds = self.bounds
+        if size > 1:
+            worlds = self.rollout.reward.shape[1]
+            each = self.spec.count // self.sets
+            order, own = own_part(order, self.config.minibatches, worlds, each, self.reduction)
+            bounds = [b * self.sequence for b in own]
+        rows = order if self.memory is None else self.memory.order(order, bounds, len(self.workers), self.chunk)
         self._shuffled = samples.shuffled(rows, self._shuffled, order)
-        for start, stop in zip(self.bounds, self.bounds[1:], strict=False):
-            yield self._shuffled, slice(start, stop)
+        minibatches = [slice(start, stop) for start, stop in pairwise(bounds)]
+        for part, count in zip(minibatches, self._counts(self._shuffled, minibatches, units), strict=True):
+            yield self._shuffled, part, count
+
+    def _counts(self, samples: Samples, minibatches: list[slice], units: int) -> Sequence[int | Tensor]:
+        """Samples of all processes that count in each minibatch of `units` samples or sequences in all."""
+        if samples.active is None:
+            ends = [units * i // len(minibatches) * self.sequence for i in range(len(minibatches) + 1)]
+            return [stop - start for start, stop in pairwise(ends)]
+        active = torch.stack([samples.active[:, rows].sum(1, keepdim=True) for rows in minibatches])
+        return list(self.reduction.sum(active).clamp(min=1))
 
     def finish(self) -> None:
         """End an iteration: its observations count in the normalizers from now on."""

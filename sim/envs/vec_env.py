@@ -180,7 +180,7 @@ class VecEnv(Buffers, Env):
     def _seed(self, seed: int) -> None:
         for streams in self._streams:
             streams.seed(seed)
-        self.world.seed(seed, self.rng.starts)
+        self.world.seed(seed, self.rng.starts, self.first)
         self.randomization.drawn.zero_()
 
     def _begin(self, ids: Tensor) -> None:
