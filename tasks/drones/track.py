@@ -167,7 +167,9 @@ class Track(Pursuit):
         self._refresh(self._all)
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": {**self.closeness(), "velocity_error": self.speeds(self.velocity)}}
+        """As in Hover, with the velocity held against the reference's."""
+        near = {"distance": self.distance, **self.closeness(), "velocity_error": self.speeds(self.velocity)}
+        return {"drone": {"alive": self.alive, **near, **self.motion_rewards()}}
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         controller = self.cascade_controller()

@@ -43,6 +43,7 @@ from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
 from rookery.tasks.locomanip.posture import KNEE_M, Posture, posture_definitions
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum
 from rookery.tasks.locomanip.terrains import TERRAIN_DT, find_terrain
+from rookery.tasks.rewards import feet_slide_l2
 from rookery.tasks.strain import STRAIN_METRICS, Strain
 
 IMPRATIO = 10.0
@@ -371,7 +372,7 @@ class LeggedTask(Task):
         torch.logical_and(contact, ~self.contact, out=self.touchdown)
         self.contact.copy_(contact)
         # before a push below changes the velocities
-        self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
+        self.slip.copy_(feet_slide_l2(r.foot_vel, self.contact))
         self.strain.add(r.force, r.peak, r.vel, self.undesired, self.colliding)
         self.posture.add(self.height, self.knees)
         moving = self.moving

@@ -34,6 +34,7 @@ from rookery.tasks.locomanip.base import HARDWARE_METRICS, LeggedConfig, LeggedT
 from rookery.tasks.locomanip.gait import gait_terms
 from rookery.tasks.locomanip.goals import MovingGoals
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
+from rookery.tasks.rewards import joint_vel_l2
 
 AHEAD_S = 0.2  # s, of the second look at the goal
 LEAD_S = (
@@ -350,15 +351,13 @@ class LeggedReach(LeggedTask):
         wide = float(self.widths[0])
         turned = float(self.widths[1])
         track = torch.exp(-position.square() / max(wide * wide, 4e-4)) * torch.exp(-rotation / max(1.5 * turned, 0.15))
-        terms = gait_terms(self)
         own = {
             "tracking_tool_pose": track[:, None],
             "tool_position_error": position[:, None],
             "tool_rotation_error": rotation[:, None],
-            "arm_dof_vel": self.robot.vel[:, 12:].square().sum(1, keepdim=True),
-            "alive": 1.0 - terms["termination"],
+            "arm_dof_vel": joint_vel_l2(self.robot.vel[:, 12:])[:, None],
         }
-        return {key: {**terms, **own} for key in self._agents}
+        return dict.fromkeys(self._agents, gait_terms(self) | own)
 
     def metrics(self) -> dict[str, Tensor]:
         c = self.cfg

@@ -236,8 +236,7 @@ class Velocity(LeggedTask):
         return {"robot": self.observe_body()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        terms = gait_terms(self)
-        return {"robot": {**terms, "alive": 1.0 - terms["termination"]}}
+        return {"robot": gait_terms(self)}
 
     def metrics(self) -> dict[str, Tensor]:
         steps = self.steps.clamp_min(1)

@@ -49,7 +49,6 @@ from rookery.sim.quantities import (
     joint_angles,
     joint_velocities,
 )
-from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.rotations import matrix, quaternion
@@ -365,7 +364,10 @@ class ArmTask(Task):
         speed = torch.cat([arm.vel for arm in self.arms.values()], dim=1)
         self.strain.add(torque, torque.abs(), speed, self.undesired, self.colliding)
         self.terms, done = self.evaluate()
-        note_done(done.numpy(), *self._progress)
+        self.steps_to_done += ~self.ever_done
+        self.done.copy_(done)
+        self.done_steps.add_(1).mul_(done)
+        self.ever_done |= done
 
     def refresh(self, arms: bool = True) -> None:
         """Read the world after a step or a reset: all that `observe`, `evaluate` and the expert use.
@@ -455,17 +457,6 @@ class ArmTask(Task):
     def of_phase(self, values: Sequence[Tensor]) -> Tensor:
         """The value of each world's phase: one [N, ...] of each phase -> [N, ...]."""
         return torch.stack(list(values))[self.phase, torch.arange(len(self.phase))]
-
-
-@kernel
-def note_done(now, done, done_steps, ever_done, steps_to_done):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Take whether each task is done now, [N] bool, to what `ArmTask` remembers of that."""
-    for n in range(len(now)):
-        if not ever_done[n]:
-            steps_to_done[n] += 1.0
-        done[n] = now[n]
-        done_steps[n] = done_steps[n] + 1 if now[n] else 0
-        ever_done[n] |= now[n]
 
 
 def about_z(angle: Tensor) -> Tensor:
