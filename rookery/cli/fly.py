@@ -116,7 +116,7 @@ def commands(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: Any) -> list[Pilot]:
-    from rookery.sim2real.runtime.controller import Controller
+    from rookery.sim2real.runtime.onnx_controller import open_controller
     from rookery.sim2real.runtime.pilot import Pilot, commanded
     from rookery.sim2real.runtime.safety import load_filter
     from rookery.sim2real.runtime.settings import safety_settings
@@ -124,7 +124,7 @@ def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: 
     library = load_filter(build)
     out = []
     for make in links:
-        controller = Controller(args.bundle, args.group, args.run_c)
+        controller = open_controller(args.bundle, args.group, args.run_c)
         settings = safety_settings(controller.contract, controller.group, args.safety)
         link = make(controller)
         out.append(
@@ -162,8 +162,8 @@ def _real(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot],
 def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], Any, Any]:
     """A simulated vehicle that waiting steps."""
     import rookery
-    from rookery.sim2real.export.check import read_bundle_contract
     from rookery.sim2real.runtime.clock import SteppedClock
+    from rookery.sim2real.runtime.onnx_controller import read_contract
     from rookery.sim2real.vehicles.dry_run import simulated
 
     made: list[Any] = []
@@ -177,7 +177,7 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
             one.vehicle.step()
             one.receive()
 
-    clock = SteppedClock(step, read_bundle_contract(args.bundle).control_dt)
+    clock = SteppedClock(step, read_contract(args.bundle).control_dt)
     return _pilots(args, values, build, clock, [link]), clock, step
 
 

@@ -16,6 +16,7 @@ from rookery.policies.stages import c_text
 from rookery.policies.stages.chain import Fork, Leaf, Node
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
+from rookery.sim2real.export.int8_c import dense_tables, int8_code, int8_tables
 
 Array = NDArray[np.float32]
 
@@ -52,6 +53,7 @@ class Functions:
         self.memory = self.chain.state_size
         self.choices = len(self.chain.choice_sizes)
         self.options = self.chain.options
+        self.int8 = dense_tables(self.chain) if group.quantization is not None else set()
         self._policy = _Body(self.chain.nodes, self.chain.outputs, "obs", "action")
 
     @property
@@ -76,12 +78,19 @@ class Functions:
 
     def tables(self, arrays: Mapping[str, Array]) -> list[str]:
         """The weights as constant arrays, given by the names that `StageChain.weights` has."""
-        return [c_text.table(name.replace(".", "_"), arrays[name]) for name in self.chain.weights()]
+        out = []
+        for name in self.chain.weights():
+            c_name = name.replace(".", "_")
+            out += int8_tables(c_name, arrays[name]) if c_name in self.int8 else [c_text.table(c_name, arrays[name])]
+        return out
 
     def helpers(self) -> list[str]:
         """Functions that several stages call, and those of the scaling."""
         copies = ["copy"] * any(step.startswith("copy(") for step in self._policy.steps)
-        return c_text.helpers(["clamp", *copies, *(x for leaf in self.chain.leaves for x in leaf.stage.helpers)])
+        wanted = [x for leaf in self.chain.leaves for x in leaf.stage.helpers]
+        if self.int8:
+            wanted = ["dense_int8" if x == "dense" else x for x in wanted]
+        return c_text.helpers(["clamp", *copies, *wanted])
 
     def declarations(self) -> str:
         """Declarations of the header beyond a plain policy's functions."""
@@ -112,6 +121,7 @@ void {prefix}_policy_known(const float obs[{self.inputs}], const float known[{se
     def functions(self) -> str:
         """C of ``<prefix>_policy`` and whatever `declarations` announces."""
         parts = [leaf.stage.code(leaf.name) for leaf in self.chain.leaves]
+        parts = int8_code(parts) if self.int8 else parts
         prefix, n, m, t = self.prefix, self.inputs, self.outputs, self.targets
         body = self._policy.text
         if self.targets:

@@ -97,6 +97,21 @@ def act_golden(policy: Policy, observations: Array) -> Array:
     return _answers(policy, {"observations": observations, "start": np.arange(len(observations)) == 0})["actions"]
 
 
+def answers_on(policy: Policy, observations: Array) -> Array:
+    """Actions and logits [n, D + C] for observations [n, O] in a row from an episode's start, all options allowed."""
+    import torch
+
+    given: dict[str, NDArray[Any]] = {
+        "observations": observations,
+        "start": np.arange(len(observations)) % EPISODE == 0,
+    }
+    if policy.mask_size:
+        given["action_mask"] = np.ones((len(observations), policy.mask_size), dtype=bool)
+    with torch.no_grad():
+        out = _answers(copy.deepcopy(policy).to("cpu", torch.float32).eval(), given)
+    return np.concatenate([out[name] for name in ("actions", "logits") if name in out], axis=1)
+
+
 def _answers(policy: Policy, given: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
     """`actions` [n, D] of a policy, step by step where it has memory, and of one that chooses `logits` [n, C]."""
     import torch
