@@ -163,8 +163,9 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
     """A simulated vehicle that waiting steps."""
     import rookery
     from rookery.sim2real.runtime.clock import SteppedClock
+    from rookery.sim2real.runtime.controller import group_of
     from rookery.sim2real.runtime.onnx_controller import read_contract
-    from rookery.sim2real.vehicles.dry_run import simulated
+    from rookery.sim2real.vehicles.dry_run import period_of, simulated
 
     made: list[Any] = []
 
@@ -174,10 +175,10 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
 
     def step() -> None:
         for one in made:
-            one.vehicle.step()
-            one.receive()
+            one.advance()
 
-    clock = SteppedClock(step, read_contract(args.bundle).control_dt)
+    contract = read_contract(args.bundle)
+    clock = SteppedClock(step, period_of(contract, contract.groups[group_of(contract, args.group)]))
     return _pilots(args, values, build, clock, [link]), clock, step
 
 
@@ -246,6 +247,7 @@ def _report(
             "link": pilot.link.url, "family": family_of(pilot.controller.spec),
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
+            "success": pilot.link.success,
         })  # fmt: skip
     return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
 
@@ -256,7 +258,9 @@ def _print(report: dict[str, Any]) -> None:
         if v["distance_m"] is not None:
             mean, most = 100 * v["distance_m"], 100 * v["largest_distance_m"]
             near += f" at {mean:.1f} cm from the target, at most {most:.1f}"
-        end = "landed" if v["family"] == "multirotor" else "lies"
+        if v["success"] is not None:
+            near += ", the task is done" if v["success"] else ", the task is not done"
+        end = {"multirotor": "landed", "joints": "lies", "arm": "is home"}[v["family"]]
         print(f"{v['link']}: {'ended by the fault ' + v['fault'] if v['fault'] else end}{near}")
     t = report["timing"]
     print(

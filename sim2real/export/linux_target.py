@@ -184,9 +184,13 @@ def bundle_text(contract: Contract, group: str, prefix: str, golden: str) -> str
     return _filled(BUNDLE_TEXT, _loop_values(loops, table) | values)
 
 
+def _range(value: float) -> str:
+    return "INFINITY" if value == math.inf else literal(value)
+
+
 def _range_values(ranges: FilterRanges) -> dict[str, object]:
-    names = ("command_low", "command_high", "joint_low", "joint_high", "torque")
-    return {name.upper(): ", ".join(literal(x) for x in getattr(ranges, name)) or "0.0f" for name in names}
+    names = ("command_low", "command_high", "joint_low", "joint_high", "torque", "speed", "drive_torque")
+    return {name.upper(): ", ".join(_range(x) for x in getattr(ranges, name)) or "0.0f" for name in names}
 
 
 KEEP = "std::memcpy(taken_.data(), command, sizeof taken_);"

@@ -26,6 +26,8 @@ const float command_high[] = {@COMMAND_HIGH@};
 const float joint_low[] = {@JOINT_LOW@};
 const float joint_high[] = {@JOINT_HIGH@};
 const float joint_torque[] = {@TORQUE@};
+const float joint_speed[] = {@SPEED@};
+const float drive_torque[] = {@DRIVE_TORQUE@};
 
 class Bundle final : public Controller {
 public:
@@ -95,7 +97,7 @@ const Robot &robot()
         command_high,
         joint_low,
         joint_high,
-        joint_torque,
+        joint_torque, joint_speed, drive_torque,
     };
     return out;
 }

@@ -37,6 +37,10 @@ class SimulatedLink(Link):
         self._reading: Reading | None = None
 
     @abc.abstractmethod
+    def advance(self) -> None:
+        """A period of the vehicle."""
+
+    @abc.abstractmethod
     def _sense(self) -> Reading:
         """Measure now."""
 
@@ -78,6 +82,10 @@ class SimulatedDrone(SimulatedLink):
         return Identity(
             "multirotor", self.vehicle.drones.drone.name, tuple(SETPOINTS), QUANTITIES, 1.0 / self.vehicle.period
         )
+
+    def advance(self) -> None:
+        self.vehicle.step()
+        self.receive()
 
     def _sense(self) -> Reading:
         return self.vehicle.sense(self._i)
@@ -139,6 +147,10 @@ class SimulatedJoints(SimulatedLink):
         if set(self._contract.names) <= set(v.joints):  # others are refused by the check of the contract
             self._order = JointOrder(self._contract.names, v.joints)
         return Identity("joints", v.kind.name, KINDS, jointed.QUANTITIES, 1.0 / v.period, v.joints)
+
+    def advance(self) -> None:
+        self.vehicle.step()
+        self.receive()
 
     def _sense(self) -> Reading:
         reading = self.vehicle.sense()

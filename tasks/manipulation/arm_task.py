@@ -305,10 +305,13 @@ class ArmTask(Task):
 
     @property
     def actuation(self) -> dict[str, Actuation]:
-        """Those of the action kind and the arm, by group; the gripper begins as the task opens it."""
+        """Those of the action kind and the arm, by group; arm and gripper begin as the task has them."""
         out = {}
         for group, arm in self.arms.items():
             parts = arm.actuation
+            assert parts.chain is not None
+            start = tuple(float(v) for v in self.middle_start(group)[0])
+            parts = dataclasses.replace(parts, chain=dataclasses.replace(parts.chain, start=start))
             if self.opening is not None and parts.gripper is not None:
                 parts = dataclasses.replace(parts, gripper=dataclasses.replace(parts.gripper, start=self.opening))
             out[group] = parts
@@ -345,9 +348,15 @@ class ArmTask(Task):
     def start_joints(self, ids: Tensor, group: str) -> Tensor:
         """Joint angles [n, J] rad with which an arm begins an episode: the tool is drawn about `start`."""
         spread = torch.tensor(self.cfg.start_spread)
-        start = torch.tensor((self.start[0] - self.model.nearer, *self.start[1:]))
-        local = start + spread * self.rng(ids).uniform(-1.0, 1.0, (3,))
+        local = self._start() + spread * self.rng(ids).uniform(-1.0, 1.0, (3,))
         return self.arms[group].joints_for(self.to_world(group, local))
+
+    def middle_start(self, group: str) -> Tensor:
+        """The middle [1, J] rad of what `start_joints` draws."""
+        return self.arms[group].joints_for(self.to_world(group, self._start()[None]))
+
+    def _start(self) -> Tensor:
+        return torch.tensor((self.start[0] - self.model.nearer, *self.start[1:]))
 
     def draw(self, ids: Tensor, box: Box) -> Tensor:
         """Places [n, 3] m, uniform in a box."""

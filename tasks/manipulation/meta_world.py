@@ -258,6 +258,9 @@ class MetaWorldTask(ArmTask):
     def start_joints(self, ids: Tensor, group: str) -> Tensor:
         return self._start_joints.expand(len(ids), -1)
 
+    def middle_start(self, group: str) -> Tensor:
+        return self._start_joints
+
     def draw_places(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Places of objects and goals [n, 3] m; pairs too near are drawn again, each from its world's own stream."""
         rng = self.rng(ids)

@@ -34,10 +34,9 @@ void Pilot::check(const std::map<std::string, std::vector<float>> &given)
 {
     const Identity identity = link_.open();
     const std::string line = std::string("groups.") + robot_.group;
-    const char *families[] = {"multirotor", "joints"};
     if (identity.family != robot_.family) {
-        refuse(line + ".actuation", std::string("a robot of the family ") + families[static_cast<int>(robot_.family)],
-               std::string("one of the family ") + families[static_cast<int>(identity.family)]);
+        refuse(line + ".actuation", std::string("a robot of the family ") + family_names[static_cast<int>(robot_.family)],
+               std::string("one of the family ") + family_names[static_cast<int>(identity.family)]);
     }
     if (!has(identity.kinds, robot_.kind)) {
         refuse(line + ".action.kind", robot_.kind, listed(identity.kinds));
@@ -118,6 +117,8 @@ void Pilot::check_quantities(const Identity &identity, const std::vector<bool> &
         angular_velocity_ = name == "angular velocity" ? at : angular_velocity_;
         angles_ = name == "joint angles" && q.size == robot_.joint_count ? at : angles_;
         torques_ = name == "joint torques" && q.size == robot_.joint_count ? at : torques_;
+        speeds_ = name == "joint velocities" && q.size == robot_.joint_count ? at : speeds_;
+        external_ = name == "external torques" && q.size == robot_.joint_count ? at : external_;
         target_ = name == "target" && q.size == 3 ? q.at : target_;
         target_given_ = target_given_ || (name == "target" && measured_[n]);
     }

@@ -231,7 +231,7 @@ public:
         std::printf("{\"vehicles\": [{\"link\": %s, \"family\": \"%s\", \"policy_s\": %.3f, \"distance_m\": %s, \"fault\": %s}], "
                     "\"timing\": {\"steps\": %ld, \"missed\": %ld, \"jitter_ms\": %s, \"age_ms\": %s, \"cycle_us\": %s}, "
                     "\"log_left_out\": %ld}\n",
-                    quoted(options.url.c_str()).c_str(), robot.family == Family::multirotor ? "multirotor" : "joints",
+                    quoted(options.url.c_str()).c_str(), family_names[static_cast<int>(robot.family)],
                     static_cast<double>(flown_) * pilot_.period(), distance, name.c_str(), steps_, missed_, late_.spread(1e3).c_str(),
                     age_.spread(1e3).c_str(), cycle_.spread(1e6).c_str(), left_out);
     }

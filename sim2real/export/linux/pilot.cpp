@@ -80,6 +80,7 @@ Step Pilot::step(int late)
 int Pilot::judge(double now, int late)
 {
     const bool flying = phase() == Phase::policy;
+    const bool follows = flying || phase() == Phase::entry;
     safety_sample s{};
     s.now = now;
     s.heard = robot_link_.heard;
@@ -89,6 +90,7 @@ int Pilot::judge(double now, int late)
     s.battery = static_cast<double>(reading_.battery);
     s.misses = late;
     s.operator_stop = operator_.stop != 0;
+    s.armed = !(follows && reading_.armed == Known::no);
     s.count = robot_.values;
     s.values = reading_.values.data();
     s.position = place(position_);
@@ -97,6 +99,8 @@ int Pilot::judge(double now, int late)
     s.angular_velocity = place(angular_velocity_);
     s.joint_position = place(angles_);
     s.joint_torque = place(torques_);
+    s.joint_velocity = place(speeds_);
+    s.external_torque = place(external_);
     return safety_check(&limits_, &memory_, &s, nullptr);
 }
 
@@ -205,7 +209,7 @@ void Pilot::begin_exit(double now)
 void Pilot::leave(double now)
 {
     if (entry_ == nullptr) {
-        link_.react(robot_.family == Family::multirotor ? Reaction::land : Reaction::damp);
+        link_.react(first_reaction(robot_));
         if (reading_.landed != Known::no) {
             link_.disarm();
             to(Phase::idle, now);

@@ -139,7 +139,7 @@ private:
     std::timed_mutex link_mutex_; /* held by whoever calls the link */
     std::atomic<int> phase_{static_cast<int>(Phase::idle)}, fault_{SAFETY_OK};
     std::atomic<double> policy_stamp_{-1.0}; /* s, when the policy's step last returned; below 0 while none is due */
-    int target_ = -1, position_ = -1, rotation_ = -1, angular_velocity_ = -1, angles_ = -1, torques_ = -1;
+    int target_ = -1, position_ = -1, rotation_ = -1, angular_velocity_ = -1, angles_ = -1, torques_ = -1, speeds_ = -1, external_ = -1;
     bool target_given_ = false, begun_ = false, sitting_ = false, commanded_ = false;
     long armed_steps_ = 0, policy_steps_ = 0;
     double since_ = 0.0, hung_at_ = -1.0;

@@ -16,7 +16,8 @@ struct Quantity {
     bool needed; /* by the policy, its loops or the entry */
 };
 
-enum class Family { multirotor, joints };
+enum class Family { multirotor, joints, arm };
+extern const char *const family_names[3];
 
 /* A driven joint, in the contract's order; rad (m), N m/rad, N m s/rad. */
 struct Joint {
@@ -34,7 +35,7 @@ extern const char *const reaction_names[reactions];
 struct Limits {
     double stale_ms, silent_ms, frozen_ms, clock_ms, policy_ms;
     double misses; /* a whole number */
-    double tilt_deg, fence_m, lowest_m, highest_m, spin_deg_s, battery, command_change;
+    double tilt_deg, fence_m, lowest_m, highest_m, spin_deg_s, battery, collision, command_change;
 };
 
 struct Robot {
@@ -64,6 +65,8 @@ struct Robot {
     const float *joint_low; /* measured angles, limits of the contract and a margin */
     const float *joint_high;
     const float *joint_torque;
+    const float *joint_speed;
+    const float *drive_torque; /* limits of the contract */
 
     /* The quantity of a name; null where there is none. */
     const Quantity *find(const char *name) const;

@@ -10,11 +10,12 @@
 
 namespace flight {
 
+const char *const family_names[3] = {"multirotor", "joints", "arm"};
 const char *const reaction_names[reactions] = {"land", "stop", "damp", "hold", "sit"};
 
 const char *const fault_names[SAFETY_FAULTS] = {
     "", "operator", "not_finite", "silent", "stale", "frozen", "clock", "hung", "tilt", "fence", "height", "spin", "joint",
-    "torque", "deadline", "battery", "command",
+    "torque", "speed", "collision", "disarmed", "deadline", "battery", "command",
 };
 
 const char *const fault_texts[SAFETY_FAULTS] = {
@@ -32,6 +33,9 @@ const char *const fault_texts[SAFETY_FAULTS] = {
     "it turns too fast",
     "a joint is outside its limits",
     "a joint pushes harder than its limit",
+    "a joint moves faster than its limit",
+    "something pushes against the arm",
+    "the vehicle no longer follows",
     "too many control steps in a row were late",
     "the battery is low",
     "the policy's command is not finite",
@@ -54,7 +58,7 @@ constexpr Key keys[] = {
     {"tilt_deg", &Limits::tilt_deg, false},      {"fence_m", &Limits::fence_m, false},
     {"lowest_m", &Limits::lowest_m, false},      {"highest_m", &Limits::highest_m, false},
     {"spin_deg_s", &Limits::spin_deg_s, false},  {"battery", &Limits::battery, false},
-    {"command_change", &Limits::command_change, false},
+    {"collision", &Limits::collision, false},    {"command_change", &Limits::command_change, false},
 };
 
 std::string stripped(const std::string &text)
@@ -170,11 +174,21 @@ private:
 
 } // namespace
 
+Reaction first_reaction(const Robot &robot)
+{
+    switch (robot.family) {
+        case Family::multirotor: return Reaction::land;
+        case Family::arm: return Reaction::hold;
+        case Family::joints: break;
+    }
+    return Reaction::damp;
+}
+
 Settings settings_of(const Robot &robot)
 {
     Settings out{robot.limits, {}};
     for (Reaction &reaction : out.reactions) {
-        reaction = robot.family == Family::multirotor ? Reaction::land : Reaction::damp;
+        reaction = first_reaction(robot);
     }
     return out;
 }
@@ -207,6 +221,8 @@ safety_limits filter_limits(const Robot &robot, const Limits &limits)
         out.joint_low[i] = robot.joint_low[i];
         out.joint_high[i] = robot.joint_high[i];
         out.torque[i] = robot.joint_torque[i];
+        out.speed[i] = robot.joint_speed[i];
+        out.external[i] = static_cast<float>(limits.collision) * robot.drive_torque[i];
     }
     return out;
 }

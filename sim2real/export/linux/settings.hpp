@@ -17,6 +17,7 @@ struct Settings {
 };
 
 /* The contract's. */
+Reaction first_reaction(const Robot &robot); /* to a fault, where nothing else is said */
 Settings settings_of(const Robot &robot);
 
 /* With those of a TOML file over them: [limits] and [reactions], a `key = value` a line; Refused, naming the line, where it

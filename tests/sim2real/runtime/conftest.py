@@ -39,3 +39,17 @@ def walk_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of the stored go2-velocity policy."""
     policies, contract = open_run(Path("go2-velocity"))
     return export_bundle(policies, contract, tmp_path_factory.mktemp("walk") / "bundle")
+
+
+@pytest.fixture(scope="session")
+def reach_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the stored table-reach policy."""
+    policies, contract = open_run(Path("table-reach"))
+    return export_bundle(policies, contract, tmp_path_factory.mktemp("reach") / "bundle")
+
+
+@pytest.fixture(scope="session")
+def drawer_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the stored table-drawer-open policy."""
+    policies, contract = open_run(Path("table-drawer-open"))
+    return export_bundle(policies, contract, tmp_path_factory.mktemp("drawer") / "bundle")

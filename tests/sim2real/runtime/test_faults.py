@@ -45,7 +45,7 @@ def not_a_number(flight: Flight) -> None:
         values = dict(reading.values)
         name = list(values)[int(1e3 * reading.measured) % len(values)]
         values[name] = values[name].copy()
-        values[name][1] = np.nan
+        values[name][-1] = np.nan
         return dataclasses.replace(reading, values=values)
 
     flight.link.fault = spoil
