@@ -85,6 +85,22 @@ def test_every_start_is_counted_as_computed_by_hand(worlds: int):
     assert played.metrics == pytest.approx({"lead": sum(leads) / len(leads)}, abs=1e-6)
 
 
+@pytest.mark.parametrize("team", ["near", "far"])
+@pytest.mark.parametrize("worlds", [1, 5, 8])
+def test_one_team_throughout_is_counted_as_computed_by_hand(team: str, worlds: int):
+    """Of groups in which a player has no agent it need not say anything."""
+    episodes = 23
+    played = match(Tug(worlds, worlds, draw_below=0.1), pull(0.4), pull(0.1), episodes, team=team)
+    counts = [0, 0, 0]
+    for world in range(worlds):
+        for episode in range(episodes // worlds + (world < episodes % worlds)):
+            head = float(head_start(torch.tensor(world), torch.tensor(episode)))
+            ahead = (head if team == "near" else -head) + 0.3  # of A
+            counts[2 if abs(ahead) <= 0.1 else int(ahead < 0.0)] += 1
+    assert played.total == Tally(*counts) and played.sides == {team: played.total}
+    assert tuple(played.outcome.shape) == (1, episodes)
+
+
 def test_what_diverged_nobody_won():
     played = match(Tug(4, 2, diverges=True), pull(0.5), pull(0.2), 8)
     assert played.total == Tally(0, 0, 8)
@@ -186,6 +202,8 @@ def test_what_cannot_be_is_refused():
             match(env, pull(0.1), pull(0.2), episodes)
     with pytest.raises(RookeryError, match="num_envs must be even"):
         match(Tug(3, 1), pull(0.1), pull(0.2), 4)
+    with pytest.raises(RookeryError, match="unknown team of tug 'nera': did you mean 'near'"):
+        match(env, pull(0.1), pull(0.2), 4, team="nera")
     with pytest.raises(RookeryError, match=r"give near_wins and far_wins"):
         match(Nameless(4, 2), pull(0.1), pull(0.2), 4)
     for teams, said in (
