@@ -108,8 +108,9 @@ class FrozenOpponentEnv(EnvWrapper):
         own = check_actions(self, actions)
         every = self.population(self._obs)
         for g, agents in self._own.items():
-            where = self._where(agents)
-            every[g][where] = own[g].detach().to(every[g])
+            if g not in every:  # of a group that is all the learner's, opponents need not say anything
+                every[g] = torch.zeros(self.num_envs, self.env.groups[g].count, self.groups[g].action.size)
+            every[g][self._where(agents)] = own[g].detach().to(every[g])
         self._obs, reward, terminated, truncated, info = self.env.step(every)
         rewards = self._mine(reward)
         for g, total in self._returns.items():

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.opponents import FILE as OPPONENTS
+from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
 from rookery.experiments.teacher import make_teacher
@@ -112,7 +114,8 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     settings.check()
     remember(settings.task)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
-    settings = dataclasses.replace(settings, data=_absolute(settings.data), teacher=_absolute(settings.teacher))
+    paths = {name: _absolute(getattr(settings, name)) for name in ("data", "teacher", "opponents")}
+    settings = dataclasses.replace(settings, **paths)
     policies: dict[str, Policy] = {}
     groups: dict[str, Group] = {}
     if settings.init is not None:
@@ -134,7 +137,7 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         raise
     values = contract.to_json()
     try:
-        _describe(settings, folder, values["provenance"])
+        settings = _describe(settings, folder, values["provenance"])
     except (RookeryError, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         algorithm.close()
@@ -148,14 +151,18 @@ def _absolute(path: str | None) -> str | None:
     return str(Path(path).resolve()) if path is not None and Path(path).exists() else path
 
 
-def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -> None:
-    """Write into a new run folder what it was made from."""
+def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -> RunSettings:
+    """Write into a new run folder what it was made from; returns the settings that its checkpoints keep."""
+    if settings.opponents is not None:
+        copy_opponents(Path(settings.opponents), folder)
+        settings = dataclasses.replace(settings, opponents=OPPONENTS)
     portable = settings
     if settings.randomize not in PRESETS:
         shutil.copyfile(settings.randomize, folder / RANGES)
         portable = dataclasses.replace(settings, randomize=RANGES)
     save_settings(folder / FILE, portable)
     write_json(folder / "run.json", {**provenance, "settings": settings.to_values()})
+    return settings
 
 
 def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = None) -> Training:
@@ -200,7 +207,7 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
             f"--time-limit-s, such as {longer_limit(state['seconds'])}."
         )
     kept = folder / RANGES
-    algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize)
+    algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder)
     runner = _runner(settings, algorithm, folder, upgraded(state["contract"]), linked=False)
     runner.load(run)
     return Training(settings, runner)
@@ -221,19 +228,28 @@ def _runner(
         name=settings.algorithm,
         settings=settings.to_values(),
         contract=contract,
-        inputs=_checksums(settings),
+        inputs=_checksums(settings, folder),
+        between=None if (played := _opponents(settings, folder)) is None else reweighing(played),
         refresh=(lambda values: _refresh(values, settings, algorithm.env)) if settings.randomize_curriculum else None,
         saved=(lambda path: link_latest(folder)) if linked else None,
     )
 
 
-def _checksums(settings: RunSettings) -> dict[str, str]:
-    """SHA-256 of the demonstrations, whose meta.json has those of all episodes, and of the teacher's policies, by option."""
+def _opponents(settings: RunSettings, folder: Path) -> Opponents | None:
+    """Whom the learner of a run plays against; None for nobody but itself."""
+    return None if settings.opponents is None else read_opponents(folder / settings.opponents)
+
+
+def _checksums(settings: RunSettings, folder: Path) -> dict[str, str]:
+    """SHA-256 of the demonstrations, whose meta.json has those of all episodes, and of the teacher's and the opponents'
+    policies, by option."""
     files: dict[str, list[Path]] = {}
     if settings.data is not None:
         files["data"] = [Path(settings.data) / META]
     if settings.teacher is not None:
         files["teacher"] = sorted(find_run(Path(settings.teacher)).glob("policy*.safetensors"))
+    if settings.opponents is not None:
+        files["opponents"] = member_files(read_opponents(folder / settings.opponents))
     return {
         option: hashlib.sha256(b"".join(file.read_bytes() for file in found)).hexdigest()
         for option, found in files.items()
@@ -247,17 +263,19 @@ def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
     contract["provenance"]["randomization_share"] = env.deployment().randomization_share
 
 
-def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
+def make_algorithm(settings: RunSettings, randomize: str, folder: Path = Path()) -> Algorithm:
     """The algorithm of a training in its environment.
 
     Args:
         settings: of the training.
         randomize: "none", "default", "all" or a file of ranges.
+        folder: of the run, from which the file of opponents is found.
 
     Raises:
         RookeryError: a name or value that does not exist or fit.
     """
     refuse_log(randomize)
+    opponents = _opponents(settings, folder)
     env = make(
         settings.task,
         settings.num_envs,
@@ -268,8 +286,10 @@ def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
         fixed=settings.fixed,
         config=merge(settings.train_overrides, settings.task_config),
         weights=settings.weights or None,
-        shards=settings.shards,
+        shards=settings.shards if opponents is None else 1,
     )
+    if opponents is not None:
+        env = against(env, opponents, settings.seed)
     entry = find_algorithm(settings.algorithm)
     try:
         optional = [name for name in entry.optional if _given(name, settings)]
