@@ -53,6 +53,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.files import make_folder, replace
 from rookery.sim2real.task_source import task_source
 from rookery.tasks.registry import find
+from rookery.tasks.trust import refuse_untrusted
 
 Tell = Callable[[str], None]
 """Called with a line on what happens."""
@@ -366,6 +367,7 @@ def open_league(folder: Path, tell: Tell, **changes: Any) -> League:
         RookeryError: as `load`; or settings that cannot change any more.
     """
     state = load(folder)
+    refuse_untrusted(state.settings.task)
     if changes:
         state = changed(state, settings=dataclasses.replace(state.settings, **changes))
         save(folder, state)

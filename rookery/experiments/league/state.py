@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from rookery.experiments.runs import write_json
 from rookery.policies.multiagent.frozen_opponent import EITHER
 from rookery.policies.multiagent.solvers import SOLVERS
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.untrusted import read_json
+from rookery.sim.untrusted import read_json, read_safetensors
 from rookery.sim.values import from_values, plain
 
 FILE = "league.json"
@@ -271,9 +272,17 @@ def _damaged(file: Path, why: str) -> RookeryError:
 
 
 def digest_of(policy: Path) -> str:
-    """SHA-256 of the policies in a run folder."""
+    """SHA-256 of the weights in a run folder; "" where there are none that can be read."""
+    digest = hashlib.sha256()
     files = sorted(policy.glob("policy*.safetensors"))
-    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest() if files else ""
+    try:
+        for file in files:
+            for name, values in sorted(read_safetensors(file)[0].items()):
+                digest.update(f"{file.name} {name} {values.dtype} {list(values.shape)}".encode())
+                digest.update(values.contiguous().view(torch.uint8).numpy().data)
+    except (OSError, ValueError):
+        return ""
+    return digest.hexdigest() if files else ""
 
 
 def locate(folder: Path, member: LeagueMember | str) -> str:
