@@ -22,7 +22,7 @@ from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.threads import one_thread_each
 
-__all__ = ["MatchResult", "Tally", "match", "two_teams"]
+__all__ = ["Alternating", "MatchResult", "Tally", "match", "two_teams"]
 
 Rows = dict[str, Tensor]
 WINS = "wins"
@@ -137,6 +137,42 @@ class _Sides:
             g: a[g] if g not in b else b[g] if g not in a else torch.where(own, a[g], b[g])
             for g, own in self._own.items()
         }
+
+
+class Alternating:
+    """Actions of A and B that change sides with every episode: A begins as the first team in worlds 0, 2, 4 ..., and as the
+    second in the others. With `team`, A plays that one always.
+
+    Args:
+        env: with two teams; it says where episodes begin (`Env.episode_start`).
+        a, b: as in `match`.
+        team: the one that A plays; None for both.
+
+    Attributes:
+        episodes: begun so far, by the team that A plays in them.
+    """
+
+    def __init__(self, env: Env, a: Act, b: Act, team: str | None = None) -> None:
+        self._env = env
+        self._names = two_teams(env)
+        even = torch.arange(env.num_envs) % 2 == 0
+        self._first = even if team is None else torch.full_like(even, team == self._names[0])
+        self._changes = team is None
+        self._begun = False
+        self._players = a, b
+        self._sides = _Sides(env, a, b, self._first)
+        self.episodes = dict.fromkeys(self._names, 0)
+
+    def __call__(self, obs: Rows) -> Rows:
+        begins = self._env.episode_start.cpu()
+        if begins.any():
+            if self._begun and self._changes:
+                self._first = self._first ^ begins
+                self._sides = _Sides(self._env, *self._players, self._first)
+            self._begun = True
+            for name, own in zip(self._names, (self._first, ~self._first), strict=True):
+                self.episodes[name] += int((own & begins).sum())
+        return self._sides(obs)
 
 
 @one_thread_each

@@ -314,17 +314,15 @@ def training_settings(settings: LeagueSettings) -> RunSettings:
     Raises:
         RookeryError: settings that are none, or that a league sets itself.
     """
-    base = preset(settings.task)
+    base = preset(settings.task, "ppo")
     own = [k for k in ("task", "seed", "init", "opponents", "teacher", "data") if k in settings.training]
     if own or "total_steps" in settings.training.get("runner", {}):
         raise RookeryError(
             f"a league sets {(own or ['total_steps'])[0]} of its trainings itself: leave it out of --config."
         )
+    if (other := settings.training.get("algorithm", "ppo")) != "ppo":
+        raise RookeryError(f"a league trains with ppo, and the settings have {other}: change algorithm to ppo.")
     found = RunSettings.from_values(settings.training, base)
-    if found.algorithm != "ppo":
-        raise RookeryError(
-            f"a league trains with ppo, and the settings have {found.algorithm}: change algorithm to ppo."
-        )
     runner = dataclasses.replace(found.runner, time_limit_s=None, target_success=None, keep=1)
     return dataclasses.replace(found, runner=runner, teacher=None, data=None, init=None)
 

@@ -8,7 +8,7 @@ from tug import Tug, head_start
 
 import rookery
 from rookery.making import make_shard
-from rookery.policies.multiagent.match import MatchResult, Tally, match
+from rookery.policies.multiagent.match import Alternating, MatchResult, Tally, match
 from rookery.sim.env import Act
 from rookery.sim.errors import RookeryError
 
@@ -99,6 +99,40 @@ def test_one_team_throughout_is_counted_as_computed_by_hand(team: str, worlds: i
             counts[2 if abs(ahead) <= 0.1 else int(ahead < 0.0)] += 1
     assert played.total == Tally(*counts) and played.sides == {team: played.total}
     assert tuple(played.outcome.shape) == (1, episodes)
+
+
+class Begins(Tug):
+    """It says where episodes begin."""
+
+    @property
+    def episode_start(self):
+        return self.clock == 0
+
+
+def test_sides_change_with_every_episode_and_are_counted():
+    env = Begins(6, 6, advantage=0.0)
+    act = Alternating(env, pull(0.5), pull(0.2))
+    obs, _ = env.reset()
+    played: dict[int, list[str]] = {world: [] for world in range(6)}
+    for _ in range(60):
+        obs, _, _, _, info = env.step(act(obs))
+        if "episode" in info:
+            for world, won in zip(
+                info["episode"]["ids"].tolist(), info["episode"]["metrics"]["near_wins"], strict=True
+            ):
+                played[world].append("near" if won else "far")  # A wins wherever it plays
+    for world, sides in played.items():
+        assert sides[:4] == (["near", "far"] * 2 if world % 2 == 0 else ["far", "near"] * 2)
+        assert len(sides) > 15
+    assert abs(act.episodes["near"] - act.episodes["far"]) <= 6
+    assert sum(act.episodes.values()) == sum(map(len, played.values())) + int(env.episode_start.logical_not().sum())
+    env = Begins(5, 5, advantage=0.0)
+    always = Alternating(env, pull(0.5), pull(0.2), "far")
+    obs, _ = env.reset()
+    for _ in range(9):
+        obs, _, _, _, info = env.step(always(obs))
+        assert "episode" not in info or info["episode"]["metrics"]["far_wins"].all()
+    assert always.episodes["near"] == 0 and always.episodes["far"] > 5
 
 
 def test_what_diverged_nobody_won():

@@ -242,7 +242,7 @@ def test_settings_that_a_league_sets_itself_are_refused() -> None:
     for own in ({"seed": 3}, {"opponents": "x"}, {"runner": {"total_steps": 5}}):
         with pytest.raises(RookeryError, match=r"a league sets .* of its trainings itself"):
             new_league(LeagueSettings("volley-1v1", training=own), None)
-    with pytest.raises(RookeryError, match="a league trains with ppo"):
+    with pytest.raises(RookeryError, match="a league trains with ppo, and the settings have sac"):
         new_league(LeagueSettings("volley-1v1", training={"algorithm": "sac"}), None)
 
 
