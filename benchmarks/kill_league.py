@@ -2,10 +2,10 @@
 
     python benchmarks/kill_league.py [--kills 20] [--seed 0] [--out FILE]
 
-A small league of volley-1v1 (prioritized fictitious self-play, with exploiters and best responses) runs undisturbed once. Then
-it is started again and again, killed at a moment that is drawn uniformly over the time that the undisturbed one took, and gone on
-with until so many kills are made. At the end league.json and the weights of all trained policies are compared, and the payoff
-matrix must be complete. Each runs in a fork of this process, which has loaded all kernels.
+A small league of volley-1v1 (prioritized fictitious self-play, with exploiters and best responses) runs undisturbed once.
+Then it is started again and again, killed at a moment that is drawn uniformly over the time that the undisturbed one took,
+and gone on with until so many kills are made. At the end league.json and the weights of all trained policies are compared,
+and the payoff matrix must be complete. Each runs in a fork of this process, which has loaded all kernels.
 """
 
 from __future__ import annotations

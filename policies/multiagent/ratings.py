@@ -20,6 +20,7 @@ from rookery.policies.multiagent.solvers import check_payoffs, is_symmetric
 __all__ = ["Cyclicity", "Ratings", "bradley_terry", "cycle", "cyclicity", "reversal"]
 
 Array = NDArray[np.float64]
+Index = NDArray[np.intp]
 ELO = 400.0 / np.log(10.0)
 """Elo's points for a factor of e between the odds."""
 PRIOR_GAMES = 1.0
@@ -39,7 +40,7 @@ class Ratings:
     half_width: Array
 
 
-def bradley_terry(first: Array, second: Array, score: Array, games: Array, count: int, steps: int = 200) -> Ratings:
+def bradley_terry(first: Index, second: Index, score: Array, games: Array, count: int, steps: int = 200) -> Ratings:
     """Ratings by which the results are likeliest: member i scores 1 / (1 + exp(r_j - r_i)) against j (Zermelo 1929; Bradley and
     Terry 1952), where nobody's wins count half.
 

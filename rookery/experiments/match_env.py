@@ -78,7 +78,8 @@ def _plays(trained: str, task: str) -> bool:
 
 
 def open_match(task: str, a: Player, b: Player, num_envs: int, **options: Any) -> Meeting:
-    """The environment in which two players meet, and what acts for each. Worlds i and num_envs / 2 + i begin alike.
+    """The environment in which two players meet, and what acts for each. Worlds i and num_envs / 2 + i begin alike, unless the
+    two play a role each.
 
     Args:
         task: registered name.
@@ -94,10 +95,14 @@ def open_match(task: str, a: Player, b: Player, num_envs: int, **options: Any) -
 
     if find(task).members:
         raise RookeryError(f"{task} is a set of tasks, which has no teams that play against each other: name one task.")
-    env = make(task, num_envs, config=_common_config(a, b), starts=num_envs // 2, **options)
+    config = _common_config(a, b)
+    env = make(task, num_envs, config=config, starts=num_envs // 2, **options)
     try:
         two_teams(env)
         team = _team_of(a, b, env)
+        if team is not None:  # each start is played once
+            env.close()
+            env = make(task, num_envs, config=config, **options)
         act_a = act_of(a, env, _groups_of(a, env))
         act_b = act_a if a.policies is None and b.policies is None else act_of(b, env, _groups_of(b, env))
     except BaseException:

@@ -114,8 +114,12 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     settings.check()
     remember(settings.task)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
-    paths = {name: _absolute(getattr(settings, name)) for name in ("data", "teacher", "opponents")}
-    settings = dataclasses.replace(settings, **paths)
+    settings = dataclasses.replace(
+        settings,
+        data=_absolute(settings.data),
+        teacher=_absolute(settings.teacher),
+        opponents=_absolute(settings.opponents),
+    )
     policies: dict[str, Policy] = {}
     groups: dict[str, Group] = {}
     if settings.init is not None:

@@ -72,7 +72,7 @@ class TagConfig(DroneConfig):
     arena_m: float = 2.0  # m, half-width of the arena in x and y
     ceiling_m: float = 2.5  # m, its height
     bounds_m: float = 0.5  # m, outside the arena; farther is a crash
-    tag_m: float = 0.35  # m, from a pursuer's middle to an evader's
+    tag_m: float = 0.5  # m, from a pursuer's middle to an evader's
     height_m: float = 1.2  # m, of the starts
     start_box_m: float = 0.2  # m, half-width of the box of starts around each place
     start_speed: float = 0.2  # m/s, half-width per axis
@@ -84,7 +84,7 @@ class TagConfig(DroneConfig):
 class Tag(DroneTask):
     """One drone pursues another in an arena.
 
-    Success: a pursuer has come within 0.35 m of an evader, the pursuers' win.
+    Success: a pursuer has come within 0.5 m of an evader, the pursuers' win.
 
     Who is touched within a control step counts, too: judged on straight lines between two control steps. The evaders win when
     the time is up. Whoever crashes (into the ground, a pillar, a drone of the own team, or out of the arena by more than 0.5 m)
@@ -416,6 +416,7 @@ class Tag3v2Config(TagConfig):
 
     pursuers: int = 3  # drones of that team
     evaders: int = 2  # drones of that team
+    arena_m: float = 3.5  # m, half-width of the arena in x and y
 
 
 class Tag3v2(Tag):

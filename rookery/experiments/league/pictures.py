@@ -105,8 +105,8 @@ def diagram(series: Sequence[Series], title: str, x_label: str, y_label: str) ->
         parts.append(
             f'<path d="M{left} {up(y):.1f}H{right}" stroke="#ddd"/>' + _text(left - 6, up(y) + 4, f"{y:g}", "end")
         )
-    for x in range(math.ceil(low_x), math.floor(high_x) + 1):
-        parts.append(_text(across(x), bottom + 18, str(x), "middle"))
+    for tick in range(math.ceil(low_x), math.floor(high_x) + 1):
+        parts.append(_text(across(tick), bottom + 18, str(tick), "middle"))
     for k, s in enumerate(series):
         color = COLORS[k % len(COLORS)]
         line = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in zip(s.x, s.y, strict=True))

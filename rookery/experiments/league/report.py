@@ -80,18 +80,16 @@ def _intervals(state: LeagueState, score: Array, variance: Array) -> tuple[Array
 
 def _ratings(state: LeagueState, score: Array, variance: Array) -> Ratings:
     """Ratings of all members; of two roles, both together."""
-    rows, columns = score.shape
-    if state.symmetric:
-        first, second = np.triu_indices(rows, 1)
-        count, values, var = rows, score[first, second], variance[first, second]
-    else:
-        first, second = (x.ravel() for x in np.indices(score.shape))
-        count, values, var = rows + columns, score.ravel(), variance.ravel()
-        second = second + rows
+    whole = np.ones_like(score)
+    pairs = np.argwhere(np.triu(whole, 1) if state.symmetric else whole)
+    first, second = pairs[:, 0], pairs[:, 1]
+    values, var = score[first, second], variance[first, second]
+    before = 0 if state.symmetric else len(score)  # members of the column player come after those of the row player
+    count = before + score.shape[1]
     episodes = float(state.settings.episodes)
     with np.errstate(divide="ignore", invalid="ignore"):
         games = np.where(var > 0.0, np.minimum(values * (1.0 - values) / var, episodes), episodes / 2)
-    return bradley_terry(first, second, values, np.maximum(games, 1.0), count)
+    return bradley_terry(first, second + before, values, np.maximum(games, 1.0), count)
 
 
 def _sentence(state: LeagueState, cyclic: Cyclicity, low: Array, high: Array) -> str:

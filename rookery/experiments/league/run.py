@@ -315,7 +315,7 @@ def training_settings(settings: LeagueSettings) -> RunSettings:
         RookeryError: settings that are none, or that a league sets itself.
     """
     base = preset(settings.task, "ppo")
-    own = [k for k in ("task", "seed", "init", "opponents", "teacher", "data") if k in settings.training]
+    own: list[str] = [k for k in ("task", "seed", "init", "opponents", "teacher", "data") if k in settings.training]
     if own or "total_steps" in settings.training.get("runner", {}):
         raise RookeryError(
             f"a league sets {(own or ['total_steps'])[0]} of its trainings itself: leave it out of --config."

@@ -69,7 +69,7 @@ def test_when_the_time_is_up_the_leader_wins() -> None:
 
 
 def test_the_script_against_itself_wins_as_often_from_either_side() -> None:
-    env = rookery.make("drone-race-match", 32, starts=16, config={"episode_s": 12.0})
+    env = rookery.make("drone-race-match", 32, starts=16)
     a, b = env.controller(), env.controller()
     played = match(env, a, b, 32)
     assert torch.equal(played.outcome[0], -played.outcome[1]), "the same starts from both sides"

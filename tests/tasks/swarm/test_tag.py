@@ -54,11 +54,11 @@ def test_closest_approach_is_that_of_finely_sampled_ways() -> None:
 def test_a_tag_ends_the_episode_and_wins() -> None:
     env = make(3)
     put(env, 0, 0, (0.0, 0.0, 1.2))
-    put(env, 0, 1, (0.3, 0.0, 1.2))  # within reach
+    put(env, 0, 1, (0.45, 0.0, 1.2))  # within reach
     put(env, 1, 0, (0.0, 0.0, 1.2))
     put(env, 1, 1, (0.6, 0.0, 1.2))  # out of it
-    put(env, 2, 0, (-0.5, 0.05, 1.2), (20.0, 0.0, 0.0))
-    put(env, 2, 1, (0.0, 0.0, 1.2))  # passed within the step
+    put(env, 2, 0, (-0.7, 0.25, 1.2), (28.0, 0.0, 0.0))
+    put(env, 2, 1, (0.0, 0.0, 1.2))  # passed within the step, out of reach before and after
     _, reward, terminated, _, info = env.step(hover(env))
     assert terminated.tolist() == [True, False, True]
     episode = info["episode"]
@@ -66,7 +66,7 @@ def test_a_tag_ends_the_episode_and_wins() -> None:
     assert episode["metrics"]["pursuers_wins"].tolist() == episode["metrics"]["success"].tolist() == [1.0, 1.0]
     assert episode["metrics"]["evaders_wins"].tolist() == [0.0, 0.0]
     assert episode["metrics"]["tag_s"].tolist() == pytest.approx([0.05, 0.05])
-    assert episode["metrics"]["closest_m"][1] == pytest.approx(0.05, abs=0.02)
+    assert episode["metrics"]["closest_m"][1] == pytest.approx(0.25, abs=0.03)
     assert info["events"]["tag"].tolist() == [True, False, True]
     assert (reward["pursuer"][[0, 2]] > 9.0).all() and (reward["evader"][[0, 2]] < -9.0).all()
     assert reward["pursuer"][1].abs() < 1.0
