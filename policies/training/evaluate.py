@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -94,8 +94,9 @@ def allowed_options(env: Env, group: str, worlds: Tensor | None = None) -> Tenso
 
 
 def act_with(
-    policies: dict[str, Policy], env: Env, privileged: bool = False, sampling: torch.Generator | None = None
-) -> PolicyAct:
+    policies: dict[str, Policy], env: Env, privileged: bool = False, sampling: torch.Generator | None = None,
+    groups: Collection[str] | None = None,
+) -> PolicyAct:  # fmt: skip
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
 
     Args:
@@ -105,12 +106,15 @@ def act_with(
             observations must be those of this environment now, each of them once.
         privileged: give a policy with a state estimator the true targets instead of its predictions.
         sampling: draw choices by their probabilities, with this generator; None takes the likeliest options.
+        groups: those for which they act, such as the ones of a team; None for all.
 
     Raises:
         RookeryError: a group has no policy, or one of other sizes.
     """
     teams: dict[str, list[Policy]] = {}
     for name, group in env.groups.items():
+        if groups is not None and name not in groups:
+            continue
         team = (
             [policies[name]]
             if name in policies

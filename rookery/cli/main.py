@@ -28,6 +28,7 @@ COMMANDS = {
     "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",
     "match": "let two policies or controllers play against each other, from both sides",
+    "league": "train populations against each other, and judge them by best responses",
     "import": "make a run of an actor that rsl_rl, Stable-Baselines3 or skrl trained",
     "robot": "check a URDF or MJCF file of your own robot",
     "scene": "write a task's scene as an MJCF file for plain MuJoCo",

@@ -54,6 +54,8 @@ class RunSettings:
     """Run or zoo folder of the policy to imitate; none takes the task's classical controller."""
     data: str | None = None
     """Folder of the demonstrations to learn from."""
+    opponents: str | None = None
+    """TOML file of the opponents to play against, in a task with teams; none trains all agents of it together."""
     runner: RunnerConfig = field(default_factory=RunnerConfig)
     """Stop criteria and checkpoints."""
     algorithm_config: Any = None
@@ -164,15 +166,16 @@ def read_table(file: Path, what: str) -> dict[str, Any]:
 
 
 def read_settings(file: Path) -> dict[str, Any]:
-    """The values in a settings file. A randomization file beside it is named by its full path.
+    """The values in a settings file. Files of ranges and of opponents beside it are named by their full paths.
 
     Raises:
         RookeryError: it cannot be read, or is no TOML.
     """
     values = read_table(file, "settings file")
-    ranges = values.get("randomize")
-    if isinstance(ranges, str) and (file.parent / ranges).is_file():
-        values["randomize"] = str(file.parent / ranges)
+    for name in ("randomize", "opponents"):
+        beside = values.get(name)
+        if isinstance(beside, str) and (file.parent / beside).is_file():
+            values[name] = str(file.parent / beside)
     return values
 
 

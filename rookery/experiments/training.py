@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.opponents import FILE as OPPONENTS
+from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
 from rookery.experiments.teacher import make_teacher
@@ -127,8 +129,13 @@ def start(settings: RunSettings, out: Path | None = None, worker: Part | None = 
     settings.check()
     remember(settings.task)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
-    settings = dataclasses.replace(settings, data=_absolute(settings.data), teacher=_absolute(settings.teacher))
-    settings, algorithm, worlds = begin(settings, settings.randomize, worker)
+    settings = dataclasses.replace(
+        settings,
+        data=_absolute(settings.data),
+        teacher=_absolute(settings.teacher),
+        opponents=_absolute(settings.opponents),
+    )
+    settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
     try:
         contract = contract_of(settings, algorithm.env)
         folder = new_run(settings.task, out)
@@ -138,7 +145,7 @@ def start(settings: RunSettings, out: Path | None = None, worker: Part | None = 
         raise
     values = contract.to_json()
     try:
-        _describe(settings, folder, values["provenance"])
+        settings = _describe(settings, folder, values["provenance"])
     except (RookeryError, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         algorithm.close()
@@ -148,7 +155,7 @@ def start(settings: RunSettings, out: Path | None = None, worker: Part | None = 
 
 
 def begin(
-    settings: RunSettings, randomize: str, worker: Part | None = None
+    settings: RunSettings, randomize: str, folder: Path = Path(), worker: Part | None = None
 ) -> tuple[RunSettings, Algorithm, ShardStates | None]:
     """The algorithm of a new training, with the policy it starts from; the settings as they follow from that policy; and, of a
     worker, what joins and takes apart states of all workers' worlds.
@@ -163,7 +170,7 @@ def begin(
         policies, learned = open_run(Path(settings.init))
         groups = {name: group.spec for name, group in learned.groups.items()}
         settings = dataclasses.replace(settings, algorithm_config=with_limit_of(settings.algorithm_config, policies))
-    algorithm, worlds = make_algorithm(settings, randomize, worker)
+    algorithm, worlds = make_algorithm(settings, randomize, folder, worker)
     try:
         algorithm.check_length(settings.runner.total_steps)
         if settings.init is not None:
@@ -181,14 +188,18 @@ def _absolute(path: str | None) -> str | None:
     return str(Path(path).resolve()) if path is not None and Path(path).exists() else path
 
 
-def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -> None:
-    """Write into a new run folder what it was made from."""
+def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -> RunSettings:
+    """Write into a new run folder what it was made from; returns the settings that its checkpoints keep."""
+    if settings.opponents is not None:
+        copy_opponents(Path(settings.opponents), folder)
+        settings = dataclasses.replace(settings, opponents=OPPONENTS)
     portable = settings
     if settings.randomize not in PRESETS:
         shutil.copyfile(settings.randomize, folder / RANGES)
         portable = dataclasses.replace(settings, randomize=RANGES)
     save_settings(folder / FILE, portable)
     write_json(folder / "run.json", {**provenance, "settings": settings.to_values()})
+    return settings
 
 
 def resume(
@@ -241,7 +252,7 @@ def resume(
             f"--time-limit-s, such as {longer_limit(state['seconds'])}."
         )
     kept = folder / RANGES
-    algorithm, worlds = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, worker)
+    algorithm, worlds = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder, worker)
     runner = runner_of(settings, algorithm, folder, upgraded(state["contract"]), reduction=reduction, worlds=worlds)
     runner.load(run)
     return Training(settings, runner)
@@ -280,7 +291,8 @@ def runner_of(
         name=settings.algorithm,
         settings=settings.to_values(),
         contract=contract,
-        inputs=_checksums(settings),
+        inputs=_checksums(settings, folder),
+        between=None if (played := _opponents(settings, folder)) is None else reweighing(played),
         refresh=(lambda values: _refresh(values, settings, algorithm.env)) if settings.randomize_curriculum else None,
         saved=(lambda path: link_latest(folder)) if linked else None,
         reduction=reduction,
@@ -288,13 +300,21 @@ def runner_of(
     )
 
 
-def _checksums(settings: RunSettings) -> dict[str, str]:
-    """SHA-256 of the demonstrations, whose meta.json has those of all episodes, and of the teacher's policies, by option."""
+def _opponents(settings: RunSettings, folder: Path) -> Opponents | None:
+    """Whom the learner of a run plays against; None for nobody but itself."""
+    return None if settings.opponents is None else read_opponents(folder / settings.opponents)
+
+
+def _checksums(settings: RunSettings, folder: Path) -> dict[str, str]:
+    """SHA-256 of the demonstrations, whose meta.json has those of all episodes, and of the teacher's and the opponents'
+    policies, by option."""
     files: dict[str, list[Path]] = {}
     if settings.data is not None:
         files["data"] = [Path(settings.data) / META]
     if settings.teacher is not None:
         files["teacher"] = sorted(find_run(Path(settings.teacher)).glob("policy*.safetensors"))
+    if settings.opponents is not None:
+        files["opponents"] = member_files(read_opponents(folder / settings.opponents))
     return {
         option: hashlib.sha256(b"".join(file.read_bytes() for file in found)).hexdigest()
         for option, found in files.items()
@@ -309,13 +329,14 @@ def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
 
 
 def make_algorithm(
-    settings: RunSettings, randomize: str, worker: Part | None = None
+    settings: RunSettings, randomize: str, folder: Path = Path(), worker: Part | None = None
 ) -> tuple[Algorithm, ShardStates | None]:
     """The algorithm of a training in its environment.
 
     Args:
         settings: of the training.
         randomize: "none", "default", "all" or a file of ranges.
+        folder: of the run, from which the file of opponents is found.
         worker: makes the worlds of one of several that train together.
 
     Returns:
@@ -325,14 +346,18 @@ def make_algorithm(
         RookeryError: a name or value that does not exist or fit.
     """
     refuse_log(randomize)
+    opponents = _opponents(settings, folder)
     entry = find_algorithm(settings.algorithm)
     options: dict[str, Any] = {"engine": settings.engine, "seed": settings.seed, "randomize": randomize}
     options |= {"fixed": settings.fixed, "config": merge(settings.train_overrides, settings.task_config)}
     options |= {"weights": settings.weights or None}
     worlds = None
     if worker is None:
-        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": settings.shards}
+        shards = settings.shards if opponents is None else 1
+        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards}
         env = make(settings.task, settings.num_envs, **options)
+        if opponents is not None:
+            env = against(env, opponents, settings.seed)
     else:
         _refuse_workers(settings)
         env, worlds = make_part(settings.task, settings.num_envs, worker, **options)
@@ -355,6 +380,8 @@ def _refuse_workers(settings: RunSettings) -> None:
         raise RookeryError(f"--workers is for ppo, not for {settings.algorithm}: leave it out.")
     if settings.randomize_curriculum:
         raise RookeryError("the curriculum of randomization follows all worlds together: leave out --workers.")
+    if settings.opponents is not None:
+        raise RookeryError("opponents are drawn for all worlds together: leave out --workers.")
     if settings.shards not in ("auto", "1"):
         raise RookeryError("--workers and --shards both divide the worlds: give one of them.")
 

@@ -183,7 +183,7 @@ def _joined(order: dict[str, Any], part: Part, reduction: Any) -> Training | Non
         return resume(folder, changes, worker=part, reduction=reduction)
     settings = RunSettings.from_values(order["settings"])
     kept = folder / RANGES
-    settings, algorithm, worlds = begin(settings, str(kept) if kept.exists() else settings.randomize, part)
+    settings, algorithm, worlds = begin(settings, str(kept) if kept.exists() else settings.randomize, folder, part)
     runner = runner_of(settings, algorithm, folder, order["contract"], reduction=reduction, worlds=worlds)
     return Training(settings, runner)
 

@@ -83,7 +83,9 @@ class OnnxController(Controller):
         try:
             model = read_onnx(path).SerializeToString()
         except (OSError, ValueError) as error:
-            raise RookeryError(f"{path} is not a readable ONNX file ({error}): a contract without C needs one.") from None
+            raise RookeryError(
+                f"{path} is not a readable ONNX file ({error}): a contract without C needs one."
+            ) from None
         options = ort.SessionOptions()
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
