@@ -12,8 +12,8 @@ from torch import Tensor
 from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.quantities import POSITION, command, own, place
 from rookery.sim.specs import Group, Term, Weights
-from rookery.tasks.volleyball import plays
 from rookery.tasks.rewards import closeness_inverse, distance
+from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.rally_starts import begin_in_flight
 from rookery.tasks.volleyball.rules import ALTERNATE, IN_THE_AIR, SLAB, Rules

@@ -9,8 +9,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from rookery.sim.specs import Group, Weights
-from rookery.tasks.volleyball import plays
 from rookery.tasks.rewards import closeness_inverse, distance
+from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.rules import IN_THE_AIR, PLANE, Rules
 
