@@ -128,7 +128,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         *HOVER,
     ),
     **{f"tasks/rewards/{name}.py": REWARDS for name in ("motion", "tracking", "legs", "meta_world")},
-    "tasks/locomanip/base.py": WALKING,
+    **{f"tasks/locomanip/{name}.py": WALKING for name in ("base", "legged_task")},
     "tasks/locomanip/gait.py": WALKING,
     "tasks/locomanip/velocity.py": WALKING,
     "tasks/locomanip/reach.py": WALKING,

@@ -12,7 +12,7 @@ from rookery.tasks import rewards
 from rookery.tasks.locomanip.posture import LEAST_KNEES
 
 if TYPE_CHECKING:
-    from rookery.tasks.locomanip.base import LeggedTask
+    from rookery.tasks.locomanip.base import LeggedBase
 
 TROT = (0.0, 0.5, 0.5, 0.0)
 """Phase of each leg (front left, front right, rear left, rear right) in the gait."""
@@ -40,7 +40,7 @@ def _of_legs(phase: Tensor) -> Tensor:
     return (phase[:, None] + torch.tensor(TROT)) % 1.0
 
 
-def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
+def gait_terms(task: LeggedBase) -> dict[str, Tensor]:
     """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted.
 
     Each is in the units of a Go2 that moves alike (`Scale`), so that the same weights suit robots of any size and weight.
@@ -78,7 +78,7 @@ def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
     return {k: v[:, None] for k, v in terms.items()}
 
 
-def short_of(task: LeggedTask, wanted: Tensor) -> Tensor:
+def short_of(task: LeggedBase, wanted: Tensor) -> Tensor:
     """[N, 4] m, how far feet are from the height above the ground that the gait asks for. On terrain, how far below it,
     the ground being the highest within EDGE_M ahead and behind: a foot must rise before the step that it comes to, and
     whatever it rises above a lower one is no fault."""

@@ -12,9 +12,9 @@ from rookery.assets.tabletop import BUTTON_GOAL, BUTTON_TOP, button
 from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import CARRY, DEFAULT_RANDOMIZATION, OPENING, MetaWorldTask
 from rookery.tasks.manipulation.objects import at_rest
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import distance, hamacher_product, tolerance
 
 RADIUS = 0.024  # m, of the cap from its goal, upwards

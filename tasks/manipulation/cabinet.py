@@ -15,8 +15,9 @@ from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import at_rest
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import action_l2
 
 OPENED = 0.39  # m, IsaacGymEnvs' franka_cabinet.py, as are the reward's terms

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from rookery.assets.furniture import DOOR_HANDLE, HINGE, LEVER, door
 from rookery.sim.rotations import rotate
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import PALM
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import hamacher_product, tolerance
 
 RADIUS = 0.08  # m, in x

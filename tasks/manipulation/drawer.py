@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import BAR, drawer
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import PALM
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import distance, hamacher_product, tolerance
 
 OPEN_RADIUS, SHUT_RADIUS = 0.03, 0.065  # m

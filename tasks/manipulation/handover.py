@@ -21,8 +21,10 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import rotate
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Term, Weights
-from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmMount, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.arm_scene import ArmMount
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import closeness_tanh, distance
 
 HALF, KG = (0.11, 0.015, 0.015), 0.12  # m, kg, of the bar, of wood

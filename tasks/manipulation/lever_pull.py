@@ -11,9 +11,9 @@ from torch import Tensor
 
 from rookery.assets.tabletop_more import BAR_RADIUS, LEVER_AXIS, LEVER_BAR, LEVER_RADIUS, lever
 from rookery.sim.gauge import Gauge
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import hamacher_product, tolerance
 
 UPRIGHT = 0.5 * math.pi  # rad

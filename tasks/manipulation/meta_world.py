@@ -32,7 +32,8 @@ from rookery.sim.sensors.cameras import KINDS
 from rookery.sim.sensors.pictures import PictureConfig, check_pictures, cloud_term, picture_terms
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.terms import Clipped, Constant, Expression, Joined, Previous, Where
-from rookery.tasks.manipulation.arm_task import HARDWARE_METRICS, ArmMount, ArmTask, Box
+from rookery.tasks.manipulation.arm_scene import ArmMount, Box, base_of
+from rookery.tasks.manipulation.arm_task import HARDWARE_METRICS, ArmTask
 from rookery.tasks.manipulation.front_camera import CROP, LENSES, add_front_camera
 
 BASE = (0.0, 0.17, 0.2)
@@ -155,7 +156,7 @@ class MetaWorldTask(ArmTask):
 
     def add_arms(self, scene: Scene) -> None:
         super().add_arms(scene)
-        x, y, height = self.base_of(self.mounts["arm"])
+        x, y, height = base_of(self.mounts["arm"], self.model.nearer)
         scene.add(lambda: plinth(height), "plinth", pos=(x, y, 0.0))
 
     def ground(self) -> mujoco.MjSpec:

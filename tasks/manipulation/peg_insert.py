@@ -13,10 +13,10 @@ from rookery.assets.tabletop import BLOCK_HALF, HOLE_Z, PEG_HALF, block, peg
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import rotate
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, at_rest
 from rookery.tasks.manipulation.puck_task import LEAD, gripping_table
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import distance, gripper_caging, hamacher_product, tolerance
 
 RADIUS = 0.07  # m

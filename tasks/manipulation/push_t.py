@@ -24,16 +24,11 @@ from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
 from rookery.sim.terms import Sines, Yaw
-from rookery.tasks.manipulation.arm_task import (
-    DEFAULT_RANDOMIZATION,
-    HARDWARE_METRICS,
-    ArmTask,
-    ArmTaskConfig,
-    ToolTarget,
-)
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, HARDWARE_METRICS, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 from rookery.tasks.manipulation.overlap import overlap
 from rookery.tasks.manipulation.pusher import CANDIDATES, best_push, travel_left
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import closeness_tanh, distance
 
 GOAL = (0.5, 0.0, math.pi / 4)  # m, m, rad, of the T's centroid; the angle is the published one

@@ -13,8 +13,9 @@ from rookery.sim.quantities import TOOL_POSITION, base, place
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, quarter_heading
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import closeness_tanh
 
 HALF = 0.025

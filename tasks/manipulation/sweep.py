@@ -11,9 +11,9 @@ from torch import Tensor
 from rookery.assets.tabletop_more import CUBE_HALF, HOLE, cube, holed_table
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import BOX, OPENING
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import hamacher_product, tolerance
 
 RADIUS = 0.05  # m, along the table

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import GRIP, WINDOW_RANGE, window
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
+from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import distance, hamacher_product, tolerance
 
 RADIUS = 0.05  # m, in x
