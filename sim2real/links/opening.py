@@ -11,7 +11,11 @@ from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.link import Link
 from rookery.sim2real.runtime.clock import TimeSource
 
-LINKS = {"mavlink": ("mavlink", "MavlinkLink"), "crazyflie": ("crazyflie", "CrazyflieLink")}
+LINKS = {
+    "mavlink": ("mavlink", "MavlinkLink"),
+    "crazyflie": ("crazyflie", "CrazyflieLink"),
+    "franka": ("franka", "FrankaLink"),
+}
 """Protocols, with the module of rookery.sim2real.links and the class."""
 SERVERS = {"mavlink": ("mavlink", "MavlinkDrone"), "crtp": ("crtp", "CrtpDrone")}
 """Protocols that vehicles are served over, with the module of rookery.sim2real.vehicles and the class."""
