@@ -57,7 +57,9 @@ class FrankaLink(Link):
         self._group, self._clock = group, clock
         self.drive = ArmDrive(group, servo.PERIOD_S, servo.FR3)  # of its kinematics alone: the servo has its own
         if set(self.drive.names) != set(servo.JOINTS):
-            raise RookeryError(f"the contract's joints are {', '.join(self.drive.names)}, and an arm's are {', '.join(servo.JOINTS)}.")
+            raise RookeryError(
+                f"the contract's joints are {', '.join(self.drive.names)}, and an arm's are {', '.join(servo.JOINTS)}."
+            )
         port = address.option("tracker", 0)
         self._tracker = Tracker(int(port)) if port else None
         self._grips = self.drive.grips and address.option("gripper", 1) != 0

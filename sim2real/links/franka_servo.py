@@ -33,22 +33,21 @@ FR3 = MotionLimits(
     (SHARE * 10.0,) * 7,
     (SHARE * 5000.0,) * 7,
 )
-"""Franka Control Interface documentation, "Robot and interface specifications", FR3: the robot that FCI 10 is for. Near the ends
-of its joints it allows less speed, which the references' braking keeps: it is slower than the arm's."""
+"""Franka Control Interface documentation, "Robot and interface specifications", FR3: the robot that FCI 10 is for. It allows
+less speed near the ends of its joints, which is not among these numbers."""
 SILENT_S = 0.1  # s without an order after which the arm brakes
 REST_RAD_S = 1e-3  # rad/s, of references that may end a motion
 MOST = 16  # numbers of a command
-LOST = 60  # text of an error: its length is bounded, it comes from elsewhere
 
 IDLE, GO, COMMAND, STOP, RELEASE, QUIT = range(6)
 """Kinds of orders: nothing; go to joint angles; a policy's command; brake, then release; end the motion now; end the process."""
 ORDER = ("stamp", "kind", "number", "arm", "begin")
-"""Numbers of an order before its values: s; kind; counts that rise with each new command, request to arm and episode."""
+"""Numbers of an order before its values: s; kind; counts that rise with each command, request to arm and episode."""
 READY, MOVING, STOPPED, GONE = range(4)
 """States: held by its own controller; moving by orders; stopped by itself, or refusing; the link is lost."""
 NEWS = ("stamp", "time", "state", "rate", "armed", "opening", "lost")
-"""Numbers of news before the arrays: s of the runtime's clock and of the arm's; state; share of packets that arrived; count of
-the request to arm that was served; m asked of the gripper; control cycles of which no state came."""
+"""Numbers of news before the arrays: s of the runtime's clock and of the arm's; state; share of packets that arrived; count
+of the request to arm that was served; m asked of the gripper; control cycles of which no state came."""
 ARRAYS = (("q", 7), ("dq", 7), ("tau", 7), ("external", 7), ("goal", 3))
 NEWS_SIZE = len(NEWS) + sum(n for _, n in ARRAYS)
 

@@ -1,6 +1,6 @@
 """Measurements from elsewhere, such as cameras that see where objects are: JSON in UDP datagrams.
 
-    {"cube's position": [0.5, 0.1, 0.025], ...}         one datagram has all of them, SI, in the contract's frames
+{"cube's position": [0.5, 0.1, 0.025], ...}         one datagram has all of them, SI, in the contract's frames
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ def write_scene(task: str, path: Path, seed: int = 0) -> dict[str, list[float]]:
     for element in [*spec.meshes, *spec.materials, *spec.textures]:
         spec.delete(element)
     for joint in list(spec.joints):
+        joint.actgravcomp = False  # it is compensated without drives
         if "/finger_" in joint.name:
             body = joint.parent
             matrix = np.zeros(9)
