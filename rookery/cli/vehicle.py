@@ -15,6 +15,7 @@ from rookery.sim.errors import RookeryError
 EXAMPLES = """
   rookery vehicle drone-hover --protocol mavlink
   rookery vehicle drone-hover --protocol crtp
+  rookery vehicle table-reach --protocol fci --port 14810
   rookery vehicle drone-hover --task-config num_drones=4 --protocol mavlink --loss 0.01 --latency-ms 10
 """
 
@@ -23,16 +24,22 @@ EXAMPLES = """
 class Args:
     """Serve a simulated vehicle over the protocol of a real one, in real time, until Ctrl-C.
 
-    Any ground station or client can drive it; `rookery fly BUNDLE --link ...` flies a policy on it. Drones begin on the ground.
+    Any ground station or client can drive it; `rookery fly BUNDLE --link ...` flies a policy on it. Drones begin on the ground,
+    arms at their home pose.
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task whose robots are served.")]
     protocol: Annotated[
-        Literal["mavlink", "crtp"], tyro.conf.arg(help="mavlink: PX4's; crtp: the Crazyflie's; by UDP.")
+        Literal["mavlink", "crtp", "fci"],
+        tyro.conf.arg(help="mavlink: PX4's; crtp: the Crazyflie's; by UDP. fci: Franka's, by TCP and UDP."),
     ] = "mavlink"
     host: Annotated[str, tyro.conf.arg(help="Where telemetry goes until somebody else speaks.")] = "127.0.0.1"
     port: Annotated[
-        int, tyro.conf.arg(help="Port there of the first drone; the next ones follow. 0: the protocol's own.")
+        int,
+        tyro.conf.arg(
+            help="Port there of the first drone; the next ones follow. 0: the protocol's own. With fci: of the tracker, that "
+            "tells where objects are; 0: none."
+        ),
     ] = 0
     listen: Annotated[int, tyro.conf.arg(help="Port here of the first drone; 0: the protocol's own.")] = 0
     noise: Annotated[float, tyro.conf.arg(help="Factor on the noise of measurements.")] = 1.0
@@ -47,10 +54,9 @@ class Args:
 def run(args: Args) -> int:
     """Serve until Ctrl-C."""
     import rookery
-    from rookery.sim2real.links.opening import server_class
+    from rookery.sim2real.links.opening import server_classes
     from rookery.sim2real.runtime.clock import MonotonicClock
     from rookery.sim2real.runtime.priority import real_time
-    from rookery.sim2real.vehicles.drone import DroneVehicle
     from rookery.sim2real.vehicles.network import NetworkConfig
     from rookery.sim2real.vehicles.serve import serve
 
@@ -58,11 +64,11 @@ def run(args: Args) -> int:
         if not 0 <= value < 65536:
             raise RookeryError(f"{name} must be from 0 to 65535, got {value}.")
     network = NetworkConfig(args.latency_ms, args.jitter_ms, args.loss)
-    make = server_class(args.protocol)
+    make, vehicle_class = server_classes(args.protocol)
     env = rookery.make(
         args.task, num_envs=1, seed=args.seed, engine=args.engine, config=values(args.task_config, "--task-config")
     )
-    vehicle = DroneVehicle(env, args.noise, args.seed)  # type: ignore[arg-type]
+    vehicle = vehicle_class(env, args.noise, args.seed)
     stopped = False
 
     def stop(number: int, frame: object) -> None:

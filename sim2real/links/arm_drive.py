@@ -84,8 +84,8 @@ class ArmDrive:
 
     Attributes:
         names: of the joints, in the contract's order.
-        start: [J] rad, where episodes begin. top: [J] rad/s, limits of speed.
-        torque: [J] N m, limits.
+        start_angles: [J] rad, where episodes begin. top: [J] rad/s, limits of speed.
+        torque: [J] N m, limits. size: of a command.
         position, speed: [J] rad, rad/s, float64: of the references.
         grips: whether it has a gripper.
 
@@ -103,6 +103,7 @@ class ArmDrive:
         self.start_angles = np.array(actuation.chain.start, np.float32)
         self.torque = np.array([j.torque for j in actuation.joints], np.float32)
         self.top = np.array(self._limits.speed, np.float32)
+        self.size = group.spec.action.size
         self.grips = self._below.grips
         self.opened = 0.0 if actuation.gripper is None else actuation.gripper.open
         self.position, self.speed = np.zeros(count), np.zeros(count)

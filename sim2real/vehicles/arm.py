@@ -59,13 +59,14 @@ class ArmVehicle:
     Attributes:
         kind: the arm's model.
         joints: names, in its order.
-        period: s, of `step`.
+        period: s, of `step`. count: of arms.
         now: s, its clock.
         mode: "off", in which its own controller holds it, "ready" (armed, no position yet), "setpoints", or "stopped", in
             which it stays until it is armed again.
         error: why it stopped, a name of Franka's; "" where it has not.
         opening_goal: m, of the gripper.
         collision: [J] N m, external torques at which it stops.
+        objects: what the tracker saw last, and the goal, without noise.
         quantities: names of what it and its tracker measure.
     """
 
@@ -80,7 +81,7 @@ class ArmVehicle:
         self._robot = task.robot
         self.kind = task.model
         self.joints = tuple(self.kind.joints)
-        self.period = PERIOD_S
+        self.period, self.count = PERIOD_S, 1
         self.noise = noise
         self._rng = np.random.default_rng(seed)
         env.reset()
@@ -96,7 +97,7 @@ class ArmVehicle:
         self.mode, self.error = "off", ""
         self.monitor.begin(self._robot.home.numpy())
         self._look()
-        self.quantities = (*QUANTITIES, *self._objects)
+        self.quantities = (*QUANTITIES, *self.objects)
         self.begin_episode()
 
     def _prepare(self) -> None:
@@ -216,8 +217,7 @@ class ArmVehicle:
         self.env.world.forward(ids)
         self.task.refresh()
         seen = self.task.quantities(self.group)
-        self._objects = {name: value[0].numpy().astype(np.float32) for name, value in seen.items()}
-        self._looked = self.now
+        self.objects = {name: value[0].numpy().astype(np.float32) for name, value in seen.items()}
 
     def truth(self) -> Mapping[str, Array]:
         """Quantities without noise."""
@@ -228,7 +228,7 @@ class ArmVehicle:
             "joint angles": q[self._arm], "joint velocities": d.qvel[at], "joint torques": d.qfrc_actuator[at],
             "external torques": self.external, OPENING.name: opening if opening.size else np.zeros(1),
         }  # fmt: skip
-        return {name: np.array(value, np.float32) for name, value in values.items()} | self._objects
+        return {name: np.array(value, np.float32) for name, value in values.items()} | self.objects
 
     def sense(self) -> Reading:
         """Measurements now; `received` is left to the link."""

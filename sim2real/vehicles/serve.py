@@ -1,4 +1,4 @@
-"""Vehicles in real time: physics and telemetry at the control rate, until somebody stops it."""
+"""Vehicles in real time: physics and telemetry at their own rate, until somebody stops it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rookery.sim2real.runtime.clock import TimeSource
-from rookery.sim2real.vehicles.drone import DroneVehicle
 
 BEHIND_S = 0.5  # s behind real time at which the schedule starts anew: the machine is too slow, or slept
 
 
+class Vehicle(Protocol):
+    """A simulated vehicle.
+
+    Attributes:
+        period: s, of `step`.
+    """
+
+    period: float
+
+    def step(self) -> None:
+        """A period of physics."""
+
+
 class Server(Protocol):
-    """One drone behind a protocol."""
+    """One robot behind a protocol."""
 
     def receive(self) -> None:
         """Take all packets that have arrived."""
@@ -25,7 +37,7 @@ class Server(Protocol):
 
 
 def serve(
-    vehicle: DroneVehicle,
+    vehicle: Vehicle,
     servers: Sequence[Server],
     clock: TimeSource,
     over: Callable[[], bool],
@@ -35,7 +47,7 @@ def serve(
 
     Args:
         vehicle: of all servers.
-        servers: one for each drone.
+        servers: one for each robot.
         clock: the machine's.
         over: asked in every step whether to end.
         late: told how far behind real time it was, s, when the schedule starts anew.
