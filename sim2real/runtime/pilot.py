@@ -111,6 +111,7 @@ class Pilot:
         self.phase = Phase.IDLE
         self.fault: Fault | None = None
         self.policy_stamp = -1.0  # s, when the policy's step last returned; the watchdog reads it
+        self.step_stamp = -math.inf  # s, when a control step last began; likewise
         self.late = 0  # control steps in a row that began late; the loop writes it
         self.identity: Identity | None = None
         self._say = say
@@ -156,7 +157,7 @@ class Pilot:
 
     def step(self) -> StepRecord:
         """One control step."""
-        now = self.clock.now()
+        now = self.step_stamp = self.clock.now()
         reading = self.link.read()
         if reading is None:
             if now - self._since > ARM_S and self.phase not in (Phase.IDLE, Phase.CHECKED):
