@@ -26,9 +26,11 @@ EXAMPLES = """
   rookery fly bundle --link mavlink://:14540 --seconds 30
   rookery fly bundle --link mavlink://:14540?hover=0.5 --command target=0,0,1.5 --safety safety.toml --log flight.mcap
   rookery fly bundle --link crazyflie://127.0.0.1:19850
+  rookery fly walk --link unitree://eth0 --command velocity=0.5,0,0
   rookery fly bundle --link mavlink://:14540 --link mavlink://:14541
 """
 
+SETTLE_S = 1.0  # s of a walk's beginning that its velocity error leaves out, as tasks' metrics do
 NO_PRIORITY = (
     "rookery: no real-time priority, so other programs of this machine may delay the loop: run as root, or allow it in "
     "/etc/security/limits.conf (rtprio)."
@@ -187,12 +189,16 @@ def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) ->
     from rookery.sim2real.runtime.watchdog import Watchdog
 
     errors: list[list[float]] = [[] for _ in pilots]
+    slips: list[list[float]] = [[] for _ in pilots]  # m/s, of walking robots, after SETTLE_S
     steps = [0] * len(pilots)
 
     def seen(i: int, record: StepRecord) -> None:
         steps[i] += record.phase is Phase.POLICY
         if record.phase is Phase.POLICY and record.distance == record.distance:
             errors[i].append(record.distance)
+        settled = steps[i] * pilots[i].controller.control_dt > SETTLE_S
+        if record.phase is Phase.POLICY and settled and record.velocity_error == record.velocity_error:
+            slips[i].append(record.velocity_error)
         if log is not None:
             log.write(i, record)
 
@@ -209,7 +215,7 @@ def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) ->
     finally:
         for pilot in pilots:
             pilot.link.close()
-    return _report(pilots, loop, errors, steps)
+    return _report(pilots, loop, errors, slips, steps)
 
 
 @contextlib.contextmanager
@@ -232,20 +238,22 @@ def _interrupts(pilots: Sequence[Pilot]) -> Iterator[None]:
 
 
 def _report(
-    pilots: Sequence[Pilot], loop: ControlLoop, errors: Sequence[Sequence[float]], steps: Sequence[int]
-) -> dict[str, Any]:
+    pilots: Sequence[Pilot], loop: ControlLoop, errors: Sequence[Sequence[float]], slips: Sequence[Sequence[float]],
+    steps: Sequence[int],
+) -> dict[str, Any]:  # fmt: skip
     import dataclasses
 
     from rookery.sim2real.runtime.settings import family_of
 
     vehicles = []
-    for pilot, distances, count in zip(pilots, errors, steps, strict=True):
+    for pilot, distances, off, count in zip(pilots, errors, slips, steps, strict=True):
         mean = sum(distances) / len(distances) if distances else None
         fault = None if pilot.fault is None else pilot.fault.name
         vehicles.append({
             "link": pilot.link.url, "family": family_of(pilot.controller.spec),
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
+            "velocity_error": math.sqrt(sum(e * e for e in off) / len(off)) if off else None,
         })  # fmt: skip
     return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
 
@@ -256,6 +264,8 @@ def _print(report: dict[str, Any]) -> None:
         if v["distance_m"] is not None:
             mean, most = 100 * v["distance_m"], 100 * v["largest_distance_m"]
             near += f" at {mean:.1f} cm from the target, at most {most:.1f}"
+        if v["velocity_error"] is not None:
+            near += f" with a velocity error of {v['velocity_error']:.2f} m/s (rms, by its own estimate)"
         end = "landed" if v["family"] == "multirotor" else "lies"
         print(f"{v['link']}: {'ended by the fault ' + v['fault'] if v['fault'] else end}{near}")
     t = report["timing"]
