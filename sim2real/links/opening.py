@@ -11,9 +11,11 @@ from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.link import Link
 from rookery.sim2real.runtime.clock import TimeSource
 
-LINKS = {"mavlink": ("mavlink", "MavlinkLink"), "crazyflie": ("crazyflie", "CrazyflieLink")}
+LINKS = {
+    "mavlink": ("mavlink", "MavlinkLink"), "crazyflie": ("crazyflie", "CrazyflieLink"), "unitree": ("unitree", "UnitreeLink"),
+}  # fmt: skip
 """Protocols, with the module of rookery.sim2real.links and the class."""
-SERVERS = {"mavlink": ("mavlink", "MavlinkDrone"), "crtp": ("crtp", "CrtpDrone")}
+SERVERS = {"mavlink": ("mavlink", "MavlinkDrone"), "crtp": ("crtp", "CrtpDrone"), "unitree": ("unitree", "UnitreeGo2")}
 """Protocols that vehicles are served over, with the module of rookery.sim2real.vehicles and the class."""
 
 
@@ -32,7 +34,7 @@ def open_link(url: str, group: ContractGroup, clock: TimeSource) -> Link:
 
 
 def server_class(protocol: str) -> Any:
-    """The class that serves one drone over a protocol.
+    """The class that serves one robot over a protocol.
 
     Raises:
         RookeryError: no such protocol.

@@ -6,13 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from rookery.sim2real.runtime.clock import TimeSource
-from rookery.sim2real.vehicles.drone import DroneVehicle
 
 BEHIND_S = 0.5  # s behind real time at which the schedule starts anew: the machine is too slow, or slept
 
 
+class Vehicle(Protocol):
+    """Simulated robots."""
+
+    period: float
+    """s, of `step`."""
+
+    def step(self) -> None:
+        """Onboard software and physics of one control step."""
+
+
 class Server(Protocol):
-    """One drone behind a protocol."""
+    """One robot behind a protocol."""
+
+    where: str
+    """Its address, for people."""
 
     def receive(self) -> None:
         """Take all packets that have arrived."""
@@ -25,7 +37,7 @@ class Server(Protocol):
 
 
 def serve(
-    vehicle: DroneVehicle,
+    vehicle: Vehicle,
     servers: Sequence[Server],
     clock: TimeSource,
     over: Callable[[], bool],
@@ -35,7 +47,7 @@ def serve(
 
     Args:
         vehicle: of all servers.
-        servers: one for each drone.
+        servers: one for each robot.
         clock: the machine's.
         over: asked in every step whether to end.
         late: told how far behind real time it was, s, when the schedule starts anew.
