@@ -64,6 +64,12 @@ N = len(MOTORS)
 _FEET = [FEET.index(leg) for leg in LEGS]
 
 
+def _attitude(state: Record) -> Array:
+    """[4] w, x, y, z; NaN where it is no rotation: zeros would look like a robot that stands upright."""
+    q: Array = state["imu_state"]["quaternion"]
+    return q.copy() if abs(float(q @ q) - 1.0) < 0.1 else np.full(4, np.nan, np.float32)
+
+
 class UnitreeLink(Link):
     """See the module.
 
@@ -112,6 +118,8 @@ class UnitreeLink(Link):
         others = participant.reader(COMMANDS, LOW_CMD)
         first = self._first(timeout_s)
         self._check_joints(first)
+        if np.isnan(_attitude(first)).any():
+            raise RookeryError(f"{self.url}: the robot's IMU tells no attitude, whose quaternion has length 1.")
         mode = check_mode(participant, SWITCHER_S)
         if mode:
             raise RookeryError(
@@ -186,7 +194,7 @@ class UnitreeLink(Link):
         joints = {"joint angles": "q", "joint velocities": "dq", "joint torques": "tau_est"}
         values = {name: motors[field].copy() for name, field in joints.items()}
         values |= {
-            "rotation": imu["quaternion"].copy(), "angular velocity": imu["gyroscope"].copy(),
+            "rotation": _attitude(record), "angular velocity": imu["gyroscope"].copy(),
             SPECIFIC_FORCE: imu["accelerometer"].copy(), FOOT_FORCES: record["foot_force"][_FEET].astype(np.float32),
         }  # fmt: skip
         measured = int(record["tick"]) / 1e3
