@@ -37,6 +37,7 @@ COMMANDS = {
     "gate": "transfer gate: sweeps, other engines, worst combinations; a verdict before hardware",
     "export": "write the bundle for hardware, or check one",
     "fly": "fly a bundle on a real or simulated vehicle, behind a safety filter",
+    "sysid": "identify physical parameters of a robot from its log, with intervals",
     "vehicle": "serve a simulated robot over the protocol of a real one",
     "bench": "speed of an environment against its engine's own limit",
     "doctor": "engines, GPU, video, compilers; how to install what is missing",
