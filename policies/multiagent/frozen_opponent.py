@@ -91,7 +91,7 @@ class FrozenOpponentEnv(EnvWrapper):
         if "final_active" in info:
             info["final_active"] = self._mine(info["final_active"])
         if "events" in info:
-            info["events"] = {k: v if v.dim() == 1 else v[:, self._counted] for k, v in info["events"].items()}
+            info["events"] = self.latest_events
         if "episode" in info:
             ids = info["episode"]["ids"]
             returns = {g: total[ids].mean(1) for g, total in self._returns.items()}
@@ -101,6 +101,10 @@ class FrozenOpponentEnv(EnvWrapper):
             for total in self._returns.values():
                 total[ids] = 0.0
         return self._mine(self._obs), rewards, terminated, truncated, info
+
+    @property
+    def latest_events(self) -> Rows:
+        return {k: v if v.dim() == 1 else v[:, self._counted] for k, v in self.env.latest_events.items()}
 
     def _mine(self, values: Rows) -> Rows:
         """The learner's agents of those groups that have values."""

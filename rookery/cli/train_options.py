@@ -183,7 +183,9 @@ def _parser(base: RunSettings) -> type:
     environment = [_option(name, hint, docs[name], value) for name, (hint, value) in plain.items()]
     environment += [("action", Action, None), ("obs", Obs, None)]
     environment += [_words(name, docs[name], getattr(base, name)) for name in _DICTS]
-    inputs = [_option(name, str | None, docs[name], getattr(base, name)) for name in ("init", "teacher", "data")]
+    inputs = [
+        _option(name, str | None, docs[name], getattr(base, name)) for name in ("skills", "init", "teacher", "data")
+    ]
     groups = {
         "environment": _group("Environment", environment),
         "inputs": _group("Inputs", inputs),

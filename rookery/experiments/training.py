@@ -12,6 +12,7 @@ from typing import Any
 
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
+from rookery.experiments.skills import SKILLS, keep_skills
 from rookery.experiments.teacher import make_teacher
 from rookery.making import full_config, make
 from rookery.policies.algorithms import find_algorithm
@@ -19,6 +20,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.schema import META
+from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
@@ -113,6 +115,7 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     remember(settings.task)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
     settings = dataclasses.replace(settings, data=_absolute(settings.data), teacher=_absolute(settings.teacher))
+    settings = dataclasses.replace(settings, skills=_absolute(settings.skills))
     policies: dict[str, Policy] = {}
     groups: dict[str, Group] = {}
     if settings.init is not None:
@@ -120,12 +123,14 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         policies, learned = open_run(Path(settings.init))
         groups = {name: group.spec for name, group in learned.groups.items()}
         settings = dataclasses.replace(settings, algorithm_config=with_limit_of(settings.algorithm_config, policies))
-    algorithm = make_algorithm(settings, settings.randomize)
+    algorithm = make_algorithm(settings, settings.randomize, settings.skills)
     try:
         algorithm.check_length(settings.runner.total_steps)
         contract = contract_of(settings, algorithm.env)
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
+            if isinstance(algorithm.env, HierarchicalEnv):
+                policies, groups = algorithm.env.high_levels(policies), algorithm.env.groups
             warm_start(algorithm, policies, groups)
         folder = new_run(settings.task, out)
     except RookeryError:
@@ -154,6 +159,9 @@ def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -
     if settings.randomize not in PRESETS:
         shutil.copyfile(settings.randomize, folder / RANGES)
         portable = dataclasses.replace(settings, randomize=RANGES)
+    if settings.skills is not None:
+        keep_skills(Path(settings.skills), folder)
+        portable = dataclasses.replace(portable, skills=SKILLS)
     save_settings(folder / FILE, portable)
     write_json(folder / "run.json", {**provenance, "settings": settings.to_values()})
 
@@ -200,7 +208,8 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
             f"--time-limit-s, such as {longer_limit(state['seconds'])}."
         )
     kept = folder / RANGES
-    algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize)
+    skills = str(folder / SKILLS) if settings.skills is not None else None
+    algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, skills)
     runner = _runner(settings, algorithm, folder, upgraded(state["contract"]), linked=False)
     runner.load(run)
     return Training(settings, runner)
@@ -242,17 +251,18 @@ def _checksums(settings: RunSettings) -> dict[str, str]:
 
 def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
     """Put into a contract what the curriculum of randomization draws now, which is all that the policy can have learned."""
-    now = build_contract(env, config=full_config(settings.task, settings.task_config)).to_json()
+    now = build_contract(env.acting, config=full_config(settings.task, settings.task_config)).to_json()
     contract |= {name: now[name] for name in ("latency", "measurement_errors")}
     contract["provenance"]["randomization_share"] = env.deployment().randomization_share
 
 
-def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
+def make_algorithm(settings: RunSettings, randomize: str, skills: str | None = None) -> Algorithm:
     """The algorithm of a training in its environment.
 
     Args:
         settings: of the training.
         randomize: "none", "default", "all" or a file of ranges.
+        skills: file of the skills; None without.
 
     Raises:
         RookeryError: a name or value that does not exist or fit.
@@ -269,6 +279,7 @@ def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
         config=merge(settings.train_overrides, settings.task_config),
         weights=settings.weights or None,
         shards=settings.shards,
+        skills=skills,
     )
     entry = find_algorithm(settings.algorithm)
     try:
@@ -305,7 +316,7 @@ def contract_of(settings: RunSettings, env: Env) -> Contract:
     provenance = gather_provenance(0, settings.seed, settings.engine or env.engine, settings.randomize)
     provenance["task_source"] = task_source(settings.task).to_json()
     return build_contract(
-        env,
+        env.acting,
         config=full_config(settings.task, settings.task_config),
         provenance=provenance | {"fixed": settings.fixed},
     )
