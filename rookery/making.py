@@ -81,6 +81,7 @@ def make(
     weights: dict[str, float] | None = None,
     shards: int | str = 1,
     starts: int = 0,
+    skills: str | Path | None = None,
 ) -> Env:
     """Make N worlds of a task.
 
@@ -104,6 +105,7 @@ def make(
         shards: processes among which the worlds of one task on `mujoco` are divided, with the same results (see
             rookery.sim.envs.sharded_env); "auto": what is fastest here. A task that a script registers is not known there.
         starts: world i begins its episodes like world i % starts, with the same noise; 0: each world in its own way.
+        skills: TOML file of frozen skills: actions are then decisions which of them acts, and how (see docs/hierarchy.md).
 
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
@@ -112,6 +114,8 @@ def make(
     _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
+        if skills is not None:
+            raise RookeryError(f"{entry.id} is a set of tasks: skills are for one task.")
         if starts or shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: leave out shards and starts.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
@@ -126,7 +130,19 @@ def make(
     env = _divide(entry, num_envs, shards, arguments)
     if entry.wrapper:
         env = _wrap(entry.wrapper, env, frozen)
-    return env if weights is None else LinearScalarization(env, weights)
+    env = env if weights is None else LinearScalarization(env, weights)
+    return env if skills is None else _with_skills(env, Path(skills))
+
+
+def _with_skills(env: Env, file: Path) -> Env:
+    """The environment in which a high level commands the skills of a file."""
+    from rookery.experiments.skills import with_skills
+
+    try:
+        return with_skills(env, file)
+    except RookeryError:
+        env.close()
+        raise
 
 
 def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[str, Any]) -> Env:

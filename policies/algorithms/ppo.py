@@ -27,6 +27,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.chains import check_encoder
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import GroupLearner
+from rookery.policies.algorithms.ppo_options import OptionLearner
 from rookery.policies.algorithms.ppo_policies import policies_of
 from rookery.policies.algorithms.ppo_targets import value_losses
 from rookery.policies.algorithms.weight_sets import weight_sets
@@ -82,7 +83,7 @@ class PPO(Algorithm):
         initial = torch_generator(seed)
         state_size = env.state_size if self.config.critic == "central" else 0
         self.learners = {
-            name: GroupLearner(
+            name: (OptionLearner if own.group in (env.deciding or {}) else GroupLearner)(
                 name, env.groups[own.group], env.num_envs, state_size, self.config, initial, self.device, own
             )
             for name, own in weight_sets(env, self.config.policies).items()
@@ -132,6 +133,7 @@ class PPO(Algorithm):
             action = learner.sample(
                 t, learner.own(obs[group]), context.get("state"), self._of(learner, "active"),
                 self._of(learner, "privileged_targets"), context.get("reveal_future_mask"), self._of(learner, "action_mask"),
+                self._of(learner, "deciding"),
             )  # fmt: skip
             if learner.members.whole:
                 out[group] = action
@@ -156,7 +158,7 @@ class PPO(Algorithm):
         self._step += 1
 
     def _read_context(self) -> dict[str, Tensor]:
-        """Values beside the environment's observations now: "state" of a central critic, "active.<group>",
+        """Values beside the environment's observations now: "state" of a central critic, "active.<group>", "deciding.<group>",
         "action_mask.<group>", "privileged_targets.<group>" and "reveal_future_mask"; what there is none of is left out."""
         context: dict[str, Tensor] = {}
         if self.config.critic == "central":
@@ -164,6 +166,7 @@ class PPO(Algorithm):
         active = self.env.active
         if active is not None:
             context |= {f"active.{k}": v.clone() for k, v in active.items() if v is not None}
+        context |= {f"deciding.{k}": v.clone() for k, v in (self.env.deciding or {}).items()}
         masks = self.env.action_mask or {}
         for name, group in self.env.groups.items():
             if group.action.masked:
@@ -183,6 +186,7 @@ class PPO(Algorithm):
         if self.config.critic == "central":
             context["state"] = torch.zeros(n, self.env.state_size)
         context |= {f"active.{k}": torch.zeros_like(v) for k, v in (self.env.active or {}).items() if v is not None}
+        context |= {f"deciding.{k}": torch.zeros_like(v) for k, v in (self.env.deciding or {}).items()}
         for name, group in self.env.groups.items():
             if group.action.masked:
                 context[f"action_mask.{name}"] = torch.zeros(n, group.count, group.action.options, dtype=torch.bool)
@@ -209,7 +213,8 @@ class PPO(Algorithm):
                 # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
                 learner.adam.reset()
             last = learner.own(self._last_obs[learner.members.group])
-            samples = learner.samples(last, self._context.get("state"), self._of(learner, "active"))
+            after = self._context.get("state"), self._of(learner, "active"), self._of(learner, "deciding")
+            samples = learner.samples(last, *after)
             sums = self._learn_epochs(learner, samples)
             means = (sums / (self.config.epochs * self.config.minibatches)).mean(1)
             for figure, mean in zip(FIGURES, means, strict=True):

@@ -123,8 +123,7 @@ class FrozenOpponentEnv(EnvWrapper):
         if "final_state" in info:
             info["final_state"] = self._sided(info["final_state"])
         if "events" in info:
-            counted = self._where(self._counted)
-            info["events"] = {k: v if v.dim() == 1 else v[counted] for k, v in info["events"].items()}
+            info["events"] = self.latest_events
         if "episode" in info:
             info["episode"] = self._ended(info["episode"])
         return self._mine(self._obs), rewards, terminated, truncated, info
@@ -157,6 +156,11 @@ class FrozenOpponentEnv(EnvWrapper):
     def _where(self, agents: Tensor) -> Any:
         """Index of the learner's agents [T, a] in tensors [N, A, ...]."""
         return (slice(None), agents[0]) if len(agents) == 1 else (self._worlds[:, None], agents[self.side])
+
+    @property
+    def latest_events(self) -> Rows:
+        counted = self._where(self._counted)
+        return {k: v if v.dim() == 1 else v[counted] for k, v in self.env.latest_events.items()}
 
     def _mine(self, values: Rows) -> Rows:
         """The learner's agents of those groups that have values."""

@@ -183,6 +183,15 @@ static void copy(const float in[], float out[], int n)
         out[i] = in[i];
     }
 }""",
+    "fill": """
+static void fill(float x[], float value, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++) {
+        x[i] = value;
+    }
+}""",
     "sigmoid": """
 static float sigmoid(float x)
 {

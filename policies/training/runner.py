@@ -320,7 +320,7 @@ class Runner:
         if self._refresh is not None:
             self._refresh(self.contract)
         # the policy first: a kill after the last checkpoint, which nothing resumes, must not leave an older policy beside it
-        store.save_policy(self.folder, self.algorithm.policies(), self.contract)
+        store.save_policy(self.folder, self.env.deployed(self.algorithm.policies()), self.contract)
         path = checkpoint.write(self.folder, self.steps, tensors, self._state())
         checkpoint.remove_old(self.folder, self.config.keep, self.steps)
         if self._saved is not None:

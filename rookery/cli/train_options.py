@@ -201,7 +201,8 @@ def _parser(base: RunSettings) -> type:
     environment += [("action", Action, None), ("obs", Obs, None)]
     environment += [_words(name, docs[name], getattr(base, name)) for name in _DICTS]
     inputs = [
-        _option(name, str | None, docs[name], getattr(base, name)) for name in ("init", "teacher", "data", "opponents")
+        _option(name, str | None, docs[name], getattr(base, name))
+        for name in ("skills", "init", "teacher", "data", "opponents")
     ]
     groups = {
         "environment": _group("Environment", environment),

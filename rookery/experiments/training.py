@@ -15,6 +15,7 @@ from rookery.experiments.opponents import FILE as OPPONENTS
 from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
+from rookery.experiments.skills import SKILLS, keep_skills
 from rookery.experiments.teacher import make_teacher
 from rookery.making import Part, full_config, make, make_part
 from rookery.policies.algorithms import find_algorithm
@@ -22,6 +23,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.schema import META
+from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
@@ -134,6 +136,7 @@ def start(settings: RunSettings, out: Path | None = None, worker: Part | None = 
         data=_absolute(settings.data),
         teacher=_absolute(settings.teacher),
         opponents=_absolute(settings.opponents),
+        skills=_absolute(settings.skills),
     )
     settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
     try:
@@ -175,6 +178,8 @@ def begin(
         algorithm.check_length(settings.runner.total_steps)
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
+            if isinstance(algorithm.env, HierarchicalEnv):
+                policies, groups = algorithm.env.high_levels(policies), algorithm.env.groups
             warm_start(algorithm, policies, groups)
     except RookeryError:
         algorithm.close()
@@ -197,6 +202,9 @@ def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -
     if settings.randomize not in PRESETS:
         shutil.copyfile(settings.randomize, folder / RANGES)
         portable = dataclasses.replace(settings, randomize=RANGES)
+    if settings.skills is not None:
+        keep_skills(Path(settings.skills), folder)
+        portable = dataclasses.replace(portable, skills=SKILLS)
     save_settings(folder / FILE, portable)
     write_json(folder / "run.json", {**provenance, "settings": settings.to_values()})
     return settings
@@ -323,7 +331,7 @@ def _checksums(settings: RunSettings, folder: Path) -> dict[str, str]:
 
 def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
     """Put into a contract what the curriculum of randomization draws now, which is all that the policy can have learned."""
-    now = build_contract(env, config=full_config(settings.task, settings.task_config)).to_json()
+    now = build_contract(env.acting, config=full_config(settings.task, settings.task_config)).to_json()
     contract |= {name: now[name] for name in ("latency", "measurement_errors")}
     contract["provenance"]["randomization_share"] = env.deployment().randomization_share
 
@@ -336,7 +344,7 @@ def make_algorithm(
     Args:
         settings: of the training.
         randomize: "none", "default", "all" or a file of ranges.
-        folder: of the run, from which the file of opponents is found.
+        folder: of the run, from which the files of opponents and skills are found.
         worker: makes the worlds of one of several that train together.
 
     Returns:
@@ -354,7 +362,8 @@ def make_algorithm(
     worlds = None
     if worker is None:
         shards = settings.shards if opponents is None else 1
-        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards}
+        skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
+        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards, "skills": skills}
         env = make(settings.task, settings.num_envs, **options)
         if opponents is not None:
             env = against(env, opponents, settings.seed)
@@ -380,6 +389,8 @@ def _refuse_workers(settings: RunSettings) -> None:
         raise RookeryError(f"--workers is for ppo, not for {settings.algorithm}: leave it out.")
     if settings.randomize_curriculum:
         raise RookeryError("the curriculum of randomization follows all worlds together: leave out --workers.")
+    if settings.skills is not None:
+        raise RookeryError("decisions among skills differ in number from worker to worker: leave out --workers.")
     if settings.opponents is not None:
         raise RookeryError("opponents are drawn for all worlds together: leave out --workers.")
     if settings.shards not in ("auto", "1"):
@@ -411,7 +422,7 @@ def contract_of(settings: RunSettings, env: Env) -> Contract:
     provenance = gather_provenance(0, settings.seed, settings.engine or env.engine, settings.randomize)
     provenance["task_source"] = task_source(settings.task).to_json()
     return build_contract(
-        env,
+        env.acting,
         config=full_config(settings.task, settings.task_config),
         provenance=provenance | {"fixed": settings.fixed},
     )

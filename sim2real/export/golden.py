@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float32]
 EPISODE = 47
 """Golden observations in a row that a policy with memory takes before it begins anew."""
+MOST_STEPS = 400
+"""The most of them, of a hierarchy whose decisions stand for long."""
 
 
 class GoldenVectors(Exporter):
@@ -72,7 +74,7 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
     with torch.no_grad():
         given: dict[str, NDArray[Any]] = {"observations": observations}
         if plain.state_size:
-            given["start"] = np.arange(len(observations)) % EPISODE == 0
+            given["start"] = np.arange(len(observations)) % _episode(plain) == 0
         if plain.mask_size:
             choose = plain.chain.find(Choose)
             assert choose is not None
@@ -90,6 +92,12 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
                 "export an earlier checkpoint or another run."
             )
     np.savez(path, fingerprint=np.array(fingerprint), **arrays)  # type: ignore[arg-type]  # its stubs take the names for options
+
+
+def _episode(policy: Policy) -> int:
+    """Golden observations in a row: enough for two decisions of each high level, so that they run over switches."""
+    longest = max((max(node.link.rules.steps) for node in policy.chain.decisions), default=0)
+    return max(EPISODE, min(2 * longest + 1, MOST_STEPS))
 
 
 def act_golden(policy: Policy, observations: Array) -> Array:
