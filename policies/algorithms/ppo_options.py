@@ -178,7 +178,7 @@ class OptionLearner(GroupLearner):
         out = obs.new_zeros(obs.shape[0] * obs.shape[1], self.spec.action.size)
         if len(index):
             piece = self._piece(len(index))
-            self.head.start(piece, self._generator)
+            self.head.start(piece, self._generator, ALONE)
             rows = obs.flatten(0, 1)[index].unsqueeze(1)
             world = index // obs.shape[1]
             if self.config.normalize_observations:

@@ -72,7 +72,9 @@ def _run(folder: Path, size: int, resumed: bool = False) -> dict[str, torch.Tens
     """Train by so many threads; the algorithm's tensors of the last checkpoint."""
     made = []
     for rank, reduction in enumerate(together(size)):
-        settings, algorithm, worlds = begin(SETTINGS, SETTINGS.randomize, Part(rank, size) if size > 1 else None)
+        settings, algorithm, worlds = begin(
+            SETTINGS, SETTINGS.randomize, worker=Part(rank, size) if size > 1 else None
+        )
         runner = runner_of(settings, algorithm, folder, {}, reduction=reduction, worlds=worlds)
         if resumed:
             runner.load(folder)
