@@ -42,7 +42,7 @@ from rookery.experiments.training import Training, resume, start
 from rookery.making import make
 from rookery.policies.training import checkpoint
 from rookery.policies.training.evaluate import act_with, evaluate
-from rookery.policies.training.runner import Interrupted
+from rookery.policies.training.interruption import Interrupted
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError, unknown
 

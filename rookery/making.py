@@ -45,7 +45,7 @@ the rest is computed from constants measured there (benchmarks/sharding.py), not
 Arguments = ParamSpec("Arguments")
 
 
-class Part(NamedTuple):
+class WorkerPart(NamedTuple):
     """One worker of several that train together."""
 
     rank: int
@@ -114,10 +114,10 @@ def make(
     _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
-        if skills is not None:
-            raise RookeryError(f"{entry.id} is a set of tasks: skills are for one task.")
-        if starts or shards not in (1, "1", "auto"):
-            raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: leave out shards and starts.")
+        if starts or skills is not None or shards not in (1, "1", "auto"):
+            raise RookeryError(
+                f"{entry.id} is a set of tasks, whose worlds stay one: leave out shards, starts and skills."
+            )
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
         options |= {"randomize_curriculum": randomize_curriculum, "engine": engine or entry.engines[0]}
         mixed = _make_set(entry, num_envs, seed, config or {}, **options)
@@ -188,7 +188,7 @@ def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> i
 def make_part(
     task: str,
     num_envs: int,
-    worker: Part,
+    worker: WorkerPart,
     *,
     engine: str | None = None,
     seed: int = 0,

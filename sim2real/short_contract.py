@@ -56,7 +56,7 @@ _EXPORTED = ": take the contract.json that the export wrote, or export the polic
 
 
 @dataclass(frozen=True)
-class TermLines:
+class ShortTermLines:
     """A term of the observation, which the network gets as ``clip(of * scale, -clip, clip)``.
 
     Args:
@@ -78,7 +78,7 @@ class TermLines:
 
 
 @dataclass(frozen=True)
-class ActionLines:
+class ShortActionLines:
     """The action: ``command = low + (clip(network's output, -1, 1) + 1) / 2 * (high - low)``.
 
     Args:
@@ -119,8 +119,8 @@ class ShortLines:
 
     schema: Literal["rookery-short-contract"]
     control_dt: Positive
-    observation: Annotated[tuple[TermLines, ...], Meta(min_length=1)]
-    action: ActionLines
+    observation: Annotated[tuple[ShortTermLines, ...], Meta(min_length=1)]
+    action: ShortActionLines
     multirotor: MultirotorLines | None = None
     joints: tuple[JointLines, ...] = ()
     history: Count = 1
@@ -177,7 +177,7 @@ def _action(lines: ShortLines) -> ActionSpec:
     return ActionSpec(action.kind, names, action.low, action.high, units, neutral)
 
 
-def _term(term: TermLines, line: str, lines: ShortLines) -> Term:
+def _term(term: ShortTermLines, line: str, lines: ShortLines) -> Term:
     try:
         value = _expression(term, line, lines)
         if term.axes and (value.frame != "world" or value.place):
@@ -190,7 +190,7 @@ def _term(term: TermLines, line: str, lines: ShortLines) -> Term:
         raise _wrong(f"{line}.of", f"quantities that fit together ({error})") from None
 
 
-def _expression(term: TermLines, line: str, lines: ShortLines) -> Expression:
+def _expression(term: ShortTermLines, line: str, lines: ShortLines) -> Expression:
     if not isinstance(term.of, str):
         return expression_of(term.of)
     first, *rest = re.split(r" ([+-]) ", term.of)
@@ -201,7 +201,7 @@ def _expression(term: TermLines, line: str, lines: ShortLines) -> Expression:
     return out
 
 
-def _quantity(name: str, term: TermLines, line: str, lines: ShortLines) -> Expression:
+def _quantity(name: str, term: ShortTermLines, line: str, lines: ShortLines) -> Expression:
     joints = len(lines.joints)
     known: dict[str, Expression] = {
         "target": place("target"), "position": POSITION, "velocity": VELOCITY, "rotation": ROTATION,

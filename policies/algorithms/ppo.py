@@ -7,12 +7,9 @@ With several agents in a group this is IPPO, and with ``critic="central"`` MAPPO
 
 The gradients of the loss by the networks' outputs are written out, and `nn.network.Network.backward` carries them on to the
 weights; a test compares them with autograd. Nothing here waits for the device but one transfer of log figures per update. On
-a CPU each minibatch is divided among a few threads (nn/parallel.py).
-
-Small networks on a CPU take their gradients from a compiled kernel (ppo_compiled.py), which keeps the activations of 128
+a CPU each minibatch is divided among a few threads (nn/parallel.py). Small networks on a CPU take their gradients from a compiled kernel (ppo_compiled.py), which keeps the activations of 128
 rows at a time in the cache; wider ones, other modules, encoders, memories, state estimators and other devices use the torch
-operations below, which are its reference. With drone-hover's preset (80 minibatches of 2048 rows, 64x64 tanh) an update takes
-145 ms of one core in the kernel and 250 ms in torch (benchmarks/updates.py); nearly all of it are matrix products.
+operations below, which are its reference (benchmarks/updates.py compares them).
 """
 
 from __future__ import annotations

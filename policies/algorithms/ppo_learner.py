@@ -40,15 +40,10 @@ from rookery.sim.specs import Group
 if TYPE_CHECKING:
     from rookery.policies.algorithms.ppo_compiled import CompiledGradients
 
-CHUNK_ROWS = 2048
-"""Rows that go through a network at once on a CPU: the activations of 64-wide layers then stay in a core's cache."""
+CHUNK_ROWS, CHUNK_SEQUENCES = 2048, 256
+"""Rows, or sequences with memory, that go through a network at once on a CPU: their activations stay in a core's cache."""
 
-CHUNK_SEQUENCES = 256
-"""Sequences that go through a network with memory at once on a CPU."""
-
-HALF_LOG_2_PI_E = 1.4189385
-"""Entropy of a standard normal distribution, nats."""
-
+HALF_LOG_2_PI_E = 1.4189385  # nats, entropy of a standard normal distribution
 WORKER_ROWS = 512
 """Least rows of a minibatch that are worth a thread."""
 
@@ -356,15 +351,13 @@ class GroupLearner:
             self._shuffled = None  # decisions differ in number from rollout to rollout
         self._shuffled = samples.shuffled(rows, self._shuffled, order)
         minibatches = [slice(start, stop) for start, stop in pairwise(bounds)]
-        for part, counted in zip(minibatches, self._counts(self._shuffled, minibatches, units), strict=True):
+        counts: Sequence[int | Tensor] = [stop - start for start, stop in pairwise(self._bounds(units))]
+        if (active := self._shuffled.active) is not None:
+            counts = self.reduction.sum(torch.stack([active[:, x].sum(1, keepdim=True) for x in minibatches])).clamp(
+                min=1
+            )
+        for part, counted in zip(minibatches, counts, strict=True):
             yield self._shuffled, part, counted
-
-    def _counts(self, samples: Samples, minibatches: list[slice], units: int) -> Sequence[int | Tensor]:
-        """Samples of all processes that count in each minibatch of `units` samples or sequences in all."""
-        if samples.active is None:
-            return [stop - start for start, stop in pairwise(self._bounds(units))]
-        active = torch.stack([samples.active[:, rows].sum(1, keepdim=True) for rows in minibatches])
-        return list(self.reduction.sum(active).clamp(min=1))
 
     def _bounds(self, units: int) -> list[int]:
         """Rows at which the minibatches of so many samples or sequences begin and end."""

@@ -30,6 +30,7 @@ from rookery.policies.algorithms.ppo_targets import final_values
 from rookery.policies.nn.choices import Choices
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import Rollout, Samples, moments
+from rookery.policies.training.reduction import ALONE
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:

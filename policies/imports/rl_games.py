@@ -90,7 +90,7 @@ def _read_sac(file: Path, saved: Mapping[Any, Any]) -> Actor:
 
 
 def _normalizer(file: Path, statistics: Mapping[str, Any]) -> Normalizer:
-    """Of a `RunningMeanStd`'s state dict.
+    """The normalizer of a `RunningMeanStd`'s state dict.
 
     Raises:
         RookeryError: it is none.

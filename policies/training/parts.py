@@ -1,4 +1,4 @@
-"""What processes that learn together have of a checkpoint: each its own worlds', and the rest alike."""
+"""Parts of a checkpoint that processes which learn together have: each its own worlds', and the rest alike."""
 
 from __future__ import annotations
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
-import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -18,6 +13,7 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.training import checkpoint, store
+from rookery.policies.training.interruption import Interrupted, Interruption
 from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
 from rookery.policies.training.parts import join_parts, split_parts
@@ -29,44 +25,7 @@ from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.threads import one_thread_each
 from rookery.sim.values import from_values, plain
 
-__all__ = ["Interrupted", "Runner"]
-
-
-class Interrupted(Exception):
-    """Ctrl-C, SIGTERM or SIGHUP during training; everything is saved in `folder`."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(f"interrupted; saved {folder}")
-        self.folder = folder
-
-
-class Interruption:
-    """While active, the first SIGINT, SIGTERM or SIGHUP only sets `wanted` and says so; a second one raises KeyboardInterrupt.
-
-    SIGHUP stays ignored under nohup.
-    """
-
-    wanted = False
-    NOTICE = b"rookery: stopping after this iteration and saving; Ctrl-C again stops at once without saving.\n"
-    SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-    def __enter__(self) -> Interruption:
-        self._previous: dict[signal.Signals, Any] = {}
-        if threading.current_thread() is threading.main_thread():
-            heard = [n for n in self.SIGNALS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
-            self._previous = {number: signal.signal(number, self._note) for number in heard}
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)
-
-    def _note(self, signum: int, frame: FrameType | None) -> None:
-        if self.wanted:
-            raise KeyboardInterrupt
-        self.wanted = True
-        with contextlib.suppress(OSError):
-            os.write(2, self.NOTICE)  # not print: a signal may come amid another one
+__all__ = ["Runner"]
 
 
 STOPS = (None, "success", "steps", "time")

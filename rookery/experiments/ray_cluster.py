@@ -140,9 +140,9 @@ class Cluster:
             with contextlib.suppress(OSError):
                 token.unlink()
 
-    def mailbox(self) -> Mailbox:
+    def mailbox(self) -> WorkerMailbox:
         """A new mailbox, on this machine."""
-        return Mailbox(self._ray.remote(num_cpus=0)(_Letters).remote())
+        return WorkerMailbox(self._ray.remote(num_cpus=0)(_Letters).remote())
 
     def run(self, work: Callable[[dict[str, Any]], None], order: dict[str, Any], storage: str, restarts: int) -> None:
         """Have all workers call ``work(order)`` in a group of torch.distributed, anew after each loss of one.
@@ -166,7 +166,7 @@ class Cluster:
 
 
 class _Letters:
-    """What workers and the command tell each other, in a process of Ray's."""
+    """Messages between workers and the command, in a process of Ray's."""
 
     def __init__(self) -> None:
         self.waiting: list[dict[str, Any]] = []
@@ -196,8 +196,8 @@ class _Letters:
         return self.end, self.failure
 
 
-class Mailbox:
-    """Where a worker's rows, its end and the command's wish to stop lie.
+class WorkerMailbox:
+    """A worker's rows, its end, and the command's wish to stop.
 
     Args:
         actor: the process that keeps them.
@@ -234,7 +234,7 @@ class Mailbox:
         return rows
 
     def result(self) -> dict[str, Any] | None:
-        """Of a training that has ended."""
+        """The result of a training that has ended; None before."""
         found: dict[str, Any] | None = self._get(self.actor.ends.remote())[0]
         return found
 

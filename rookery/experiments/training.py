@@ -17,7 +17,7 @@ from rookery.experiments.runs import find_run, link_latest, new_run, open_run, w
 from rookery.experiments.settings import FILE, RunSettings, save_settings
 from rookery.experiments.skills import SKILLS, keep_skills
 from rookery.experiments.teacher import make_teacher
-from rookery.making import Part, full_config, make, make_part
+from rookery.making import WorkerPart, full_config, make, make_part
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
@@ -28,9 +28,10 @@ from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
 from rookery.policies.training import checkpoint
+from rookery.policies.training.interruption import Interrupted
 from rookery.policies.training.logging import Progress, Terminal
 from rookery.policies.training.reduction import ALONE, Reduction
-from rookery.policies.training.runner import Interrupted, Runner
+from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.training.store import FULL, unwritable
 from rookery.policies.training.warm_start import warm_start, with_limit_of
@@ -117,7 +118,7 @@ class Training:
         }
 
 
-def start(settings: RunSettings, out: Path | None = None, worker: Part | None = None) -> Training:
+def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | None = None) -> Training:
     """A new training in a new run folder.
 
     Args:
@@ -158,7 +159,7 @@ def start(settings: RunSettings, out: Path | None = None, worker: Part | None = 
 
 
 def begin(
-    settings: RunSettings, randomize: str, folder: Path = Path(), worker: Part | None = None
+    settings: RunSettings, randomize: str, folder: Path = Path(), worker: WorkerPart | None = None
 ) -> tuple[RunSettings, Algorithm, ShardStates | None]:
     """The algorithm of a new training, with the policy it starts from; the settings as they follow from that policy; and, of a
     worker, what joins and takes apart states of all workers' worlds.
@@ -214,7 +215,7 @@ def resume(
     run: Path,
     changes: dict[str, Any] | None = None,
     task: str | None = None,
-    worker: Part | None = None,
+    worker: WorkerPart | None = None,
     reduction: Reduction = ALONE,
 ) -> Training:
     """Continue from the newest checkpoint of a run.
@@ -337,7 +338,7 @@ def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
 
 
 def make_algorithm(
-    settings: RunSettings, randomize: str, folder: Path = Path(), worker: Part | None = None
+    settings: RunSettings, randomize: str, folder: Path = Path(), worker: WorkerPart | None = None
 ) -> tuple[Algorithm, ShardStates | None]:
     """The algorithm of a training in its environment.
 

@@ -19,10 +19,10 @@ from typing import Any
 from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import RANGES, Training, begin, resume, runner_of, start
-from rookery.making import Part
+from rookery.making import WorkerPart
 from rookery.policies.training import checkpoint
+from rookery.policies.training.interruption import Interruption
 from rookery.policies.training.logging import Terminal
-from rookery.policies.training.runner import Interruption
 from rookery.sim.errors import RookeryError
 
 LOOK_S = 0.1
@@ -78,7 +78,7 @@ def train(
     Raises:
         RookeryError: settings, a cluster or a folder that cannot be used; or workers were lost too often.
     """
-    here = Part(0, workers.count)
+    here = WorkerPart(0, workers.count)
     with Cluster(workers.address, workers.count, workers.cpus) as cluster:
         if settings is not None:
             training = start(settings, out, here)
@@ -147,8 +147,8 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
 
 
 def _work(order: dict[str, Any]) -> None:
-    """What each worker does; started anew, it goes on from the newest checkpoint."""
-    from rookery.experiments.ray_cluster import Mailbox
+    """The work of each worker; started anew, it goes on from the newest checkpoint."""
+    from rookery.experiments.ray_cluster import WorkerMailbox
     from rookery.policies.training.distributed import Distributed
     from rookery.sim.cores import limit_cores
     from rookery.sim.threads import limit_threads
@@ -157,9 +157,9 @@ def _work(order: dict[str, Any]) -> None:
     limit_cores(cores)
     limit_threads(cores)
     reduction = Distributed()
-    mailbox = Mailbox(order["mailbox"])
+    mailbox = WorkerMailbox(order["mailbox"])
     try:
-        training = _joined(order, Part(reduction.rank, reduction.size), reduction)
+        training = _joined(order, WorkerPart(reduction.rank, reduction.size), reduction)
         if training is None:
             result = _read_result(Path(order["folder"]))
         else:
@@ -171,7 +171,7 @@ def _work(order: dict[str, Any]) -> None:
         mailbox.finish(result)
 
 
-def _joined(order: dict[str, Any], part: Part, reduction: Any) -> Training | None:
+def _joined(order: dict[str, Any], part: WorkerPart, reduction: Any) -> Training | None:
     """The training as this worker takes part in it; None where its last checkpoint has all steps."""
     folder = Path(order["folder"])
     if checkpoint.complete(folder):
@@ -189,7 +189,7 @@ def _joined(order: dict[str, Any], part: Part, reduction: Any) -> Training | Non
 
 
 def _read_result(folder: Path) -> dict[str, Any]:
-    """What `Training.run` returns, of a training whose last checkpoint was written before its worker was lost."""
+    """The result of a training whose last checkpoint was written before its worker was lost, as `Training.run` returns it."""
     state = checkpoint.read_state(folder)
     settings = RunSettings.from_values(state["settings"])
     return {

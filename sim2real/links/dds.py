@@ -144,13 +144,13 @@ class Participant:
             self._participant, self._topic(name, kind), self._qos(self._dds.qos.Policy.Reliability.Reliable(0))
         )
 
-    def reader(self, name: str, message: Message) -> Reader:
+    def reader(self, name: str, message: Message) -> TopicReader:
         """A reader of messages that other participants send to a topic."""
-        return Reader(self, name, message)
+        return TopicReader(self, name, message)
 
-    def writer(self, name: str, message: Message) -> Writer:
+    def writer(self, name: str, message: Message) -> TopicWriter:
         """A writer of messages to a topic."""
-        return Writer(self, name, message)
+        return TopicWriter(self, name, message)
 
 
 class _Received:
@@ -160,7 +160,7 @@ class _Received:
         self.data = data
 
 
-class Reader:
+class TopicReader:
     """Of one topic; see Participant."""
 
     def __init__(self, participant: Participant, topic: str, message: Message) -> None:
@@ -179,7 +179,7 @@ class Reader:
         return out
 
 
-class Writer:
+class TopicWriter:
     """To one topic; see Participant."""
 
     def __init__(self, participant: Participant, topic: str, message: Message) -> None:

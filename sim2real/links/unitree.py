@@ -21,7 +21,7 @@ from rookery.robots.quadrupeds.model import LEGS
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.addresses import Address
-from rookery.sim2real.links.dds import Participant, Reader, Writer, cyclone
+from rookery.sim2real.links.dds import Participant, TopicReader, TopicWriter, cyclone
 from rookery.sim2real.links.joints import KINDS, JointOrder, JointTargets
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.links.motion_switcher import check_mode
@@ -97,8 +97,8 @@ class UnitreeLink(Link):
         self._contract = JointTargets(group)
         self._order: JointOrder | None = None
         self._estimator = LegOdometry(GO2, MOTORS)
-        self._states: Reader | None = None
-        self._commands: Writer | None = None
+        self._states: TopicReader | None = None
+        self._commands: TopicWriter | None = None
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
         self._lock = threading.Lock()

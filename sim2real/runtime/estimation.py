@@ -33,7 +33,7 @@ STANDING_S = 0.03  # s that a foot must be loaded: at touch-down it still moves
 HEIGHT_S = 0.05  # s, of the low-pass of heights
 
 
-class Estimator(Protocol):
+class BaseEstimator(Protocol):
     """Adds quantities to a robot's readings."""
 
     quantities: Mapping[str, str]
@@ -93,7 +93,7 @@ class LegOdometry:
         self.standing = np.zeros(len(LEGS), bool)
 
     def update(self, values: Mapping[str, Array], measured: float) -> dict[str, Array]:
-        """See Estimator."""
+        """See BaseEstimator."""
         dt = measured - self._last
         if dt == 0.0:
             return self._told()

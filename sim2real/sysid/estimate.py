@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.sysid.problem import Problem
-from rookery.sim2real.sysid.weights import Weights, weights_of
+from rookery.sim2real.sysid.weights import SampleWeights, weights_of
 
 Array = NDArray[np.float64]
 Say = Callable[[str], None]
 ITERATIONS = (10, 5, 4)
 """Most iterations of each fit; the weights of a fit are by the residuals of the one before."""
 SEEN = 0.1
-"""Change of the weighted residuals, by a change of `Parameter.size`, below which nothing in a log depends on a parameter."""
+"""Change of the weighted residuals, by a change of `FitParameter.size`, below which nothing in a log depends on a parameter."""
 XTOL = 3e-4
 
 
@@ -44,7 +44,7 @@ class Fit:
     free: NDArray[np.bool_]
     residuals: Array
     jacobian: Array
-    weights: Weights
+    weights: SampleWeights
     cost: float
 
     @property
@@ -86,7 +86,12 @@ def estimate(problem: Problem, say: Say = lambda text: None) -> Fit:
 
 
 def solve(
-    problem: Problem, x: Array, free: NDArray[np.bool_], weights: Weights, iterations: int, fixed: Array | None = None
+    problem: Problem,
+    x: Array,
+    free: NDArray[np.bool_],
+    weights: SampleWeights,
+    iterations: int,
+    fixed: Array | None = None,
 ) -> tuple[Array, float]:
     """Parameters [n] of the least cost, and that cost; only the `free` ones are moved from x.
 
@@ -119,7 +124,7 @@ def solve(
     return points(best.reshape(-1, 1))[0], 2.0 * float(trace[-1].objective)
 
 
-def cost_of(problem: Problem, x: Array, residuals: Array, weights: Weights) -> float:
+def cost_of(problem: Problem, x: Array, residuals: Array, weights: SampleWeights) -> float:
     """Weighted squares of residuals [m] and priors."""
     return float(((residuals * weights.rows(problem.channels)) ** 2).sum() + (_priors(problem, x[None]) ** 2).sum())
 
@@ -143,7 +148,7 @@ def _priors(problem: Problem, points: Array) -> Array:
     return np.asarray((points - problem.start) * _stiffness(problem))
 
 
-def _effects(problem: Problem, jacobian: Array, weights: Weights) -> Array:
+def _effects(problem: Problem, jacobian: Array, weights: SampleWeights) -> Array:
     """[n] norms of the changes of weighted residuals by a change of `size`."""
     size = np.array([p.size for p in problem.parameters])
     return np.asarray(np.linalg.norm(jacobian * weights.rows(problem.channels)[:, None], axis=0) * size)

@@ -46,7 +46,7 @@ class Identifiability:
 
     Args:
         unseen: names of parameters on which nothing in the log depends.
-        singular: singular values of the weighted Jacobian in units of `Parameter.size`, from the greatest: 1 is a combination
+        singular: singular values of the weighted Jacobian in units of `FitParameter.size`, from the greatest: 1 is a combination
             of which such a change is one standard deviation of the log.
         condition: of the Jacobian with columns of unit length.
         tradeoffs: between parameters.

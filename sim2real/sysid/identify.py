@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rookery.sim2real.sysid.estimate import Fit, estimate
 from rookery.sim2real.sysid.identifiability import Identifiability, identifiability
 from rookery.sim2real.sysid.intervals import Interval, curvature, profile
-from rookery.sim2real.sysid.problem import Parameter, Problem
+from rookery.sim2real.sysid.problem import FitParameter, Problem
 
 Array = NDArray[np.float64]
 Say = Callable[[str], None]
@@ -33,7 +33,7 @@ class Estimated:
         notes: on why it is to be read with care; the first word of each is one of: unseen, prior, bound, trades.
     """
 
-    parameter: Parameter
+    parameter: FitParameter
     value: float
     interval: Interval
     notes: tuple[str, ...]
@@ -91,7 +91,7 @@ def identify(problem: Problem, profiled: Collection[str] = (), say: Say = lambda
     return Identified(tuple(out), fit, shows)
 
 
-def _notes(p: Parameter, value: float, interval: Interval, shows: Identifiability) -> tuple[str, ...]:
+def _notes(p: FitParameter, value: float, interval: Interval, shows: Identifiability) -> tuple[str, ...]:
     if interval.by == "unseen":
         return ("unseen: nothing in the log depends on it",)
     out = []

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Parameter:
+class FitParameter:
     """A number that is identified.
 
     Args:
@@ -58,7 +58,7 @@ class Problem(abc.ABC):
             the first stretch, sample by sample, all channels of a sample together, then the next.
     """
 
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[FitParameter, ...]
     channels: NDArray[np.int64]
     names: tuple[str, ...]
     stretches: tuple[int, ...]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rookery.sim2real.sysid.identify import Estimated
-from rookery.sim2real.sysid.report import Report
+from rookery.sim2real.sysid.report import FitReport
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ FLOWN: Mapping[str, Target] = {
 KNEES = "calf"
 
 
-def randomization(report: Report) -> str:
+def randomization(report: FitReport) -> str:
     """The text of a TOML file for ``--randomize``."""
     targets = FLOWN if report.family == "multirotor" else JOINTED
     lines = [
@@ -131,7 +131,7 @@ def _evidence(e: Estimated) -> str:
     return f"{e.parameter.name} {e.value:.4g} ({e.interval.low:.4g} to {e.interval.high:.4g}){unit}"
 
 
-def robot_values(report: Report) -> str:
+def robot_values(report: FitReport) -> str:
     """The text of a TOML file with values for the robot's own settings (docs/own_robot.md), and the rest in comments."""
     lines = [f"# Values of {report.robot}, identified from {report.log} by rookery sysid."]
     by_quantity: dict[str, list[Estimated]] = {}

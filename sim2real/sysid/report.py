@@ -16,7 +16,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, read_json
 from rookery.sim2real.sysid.identifiability import Tradeoff
 from rookery.sim2real.sysid.identify import Identified
-from rookery.sim2real.sysid.problem import Parameter
+from rookery.sim2real.sysid.problem import FitParameter
 
 Array = NDArray[np.float64]
 SCHEMA = 1
@@ -24,7 +24,7 @@ KIND = "rookery.sysid"
 
 
 @dataclass(frozen=True)
-class Report:
+class FitReport:
     """What was identified.
 
     Args:
@@ -119,7 +119,7 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def write_json(path: Path, report: Report) -> None:
+def write_json(path: Path, report: FitReport) -> None:
     """Write a report.
 
     Raises:
@@ -165,7 +165,7 @@ def read_values(path: Path) -> dict[str, float]:
     return out
 
 
-def reported(path: Path, offered: Sequence[Parameter]) -> tuple[tuple[Parameter, ...], Array]:
+def reported(path: Path, offered: Sequence[FitParameter]) -> tuple[tuple[FitParameter, ...], Array]:
     """Parameters of a report, among those that a robot has, and their values.
 
     Args:

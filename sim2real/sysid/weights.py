@@ -28,7 +28,7 @@ SOKAL = 5.0
 
 
 @dataclass(frozen=True)
-class Weights:
+class SampleWeights:
     """Of the C signals of a problem.
 
     Args:
@@ -58,7 +58,7 @@ class Weights:
         return np.asarray((1.0 / (self.sigma * np.sqrt(self.time)))[channels])
 
 
-def weights_of(problem: Problem, residuals: Array, correlated: bool = True) -> Weights:
+def weights_of(problem: Problem, residuals: Array, correlated: bool = True) -> SampleWeights:
     """Weights by the residuals [m] of a candidate.
 
     Args:
@@ -68,9 +68,9 @@ def weights_of(problem: Problem, residuals: Array, correlated: bool = True) -> W
     count = np.full(len(problem.names), len(table), float)
     sigma = np.maximum(np.sqrt((table**2).mean(axis=0)), LEAST_SIGMA)
     if not correlated:
-        return Weights(sigma, np.ones_like(sigma), count, np.zeros_like(sigma))
+        return SampleWeights(sigma, np.ones_like(sigma), count, np.zeros_like(sigma))
     time, slow = autocorrelation(table, problem.stretches)
-    return Weights(sigma, time, count, slow)
+    return SampleWeights(sigma, time, count, slow)
 
 
 def autocorrelation(table: Array, stretches: tuple[int, ...]) -> tuple[Array, Array]:

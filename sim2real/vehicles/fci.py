@@ -143,7 +143,7 @@ class FciArm:
         here = fci.PORT if port is None else port
         self._robot = Session(here, fci.HEADER)
         try:
-            self._hand = Hand(vehicle, here + 1)
+            self._hand = FciHand(vehicle, here + 1)
             self._udp = Port(0, network, seed)
         except RookeryError:
             self._robot.close()
@@ -304,7 +304,7 @@ class FciArm:
         return True
 
 
-class Hand:
+class FciHand:
     """The arm's gripper on its port.
 
     Args:

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from rookery.sim2real.sysid.identify import identify
 from rookery.sim2real.sysid.jointed.parameters import QUANTITIES, WHOLE, joint_parameters
 from rookery.sim2real.sysid.jointed.problem import JointProblem
-from rookery.sim2real.sysid.jointed.replay import Replay, check_follows, replay
+from rookery.sim2real.sysid.jointed.replay import LogReplay, check_follows, replay
 from rookery.sim2real.sysid.jointed.robot import JointedRobot
 from rookery.sim2real.sysid.logs import JointLog
 from rookery.sim2real.sysid.plots import Signal
-from rookery.sim2real.sysid.problem import Parameter
-from rookery.sim2real.sysid.report import Report
+from rookery.sim2real.sysid.problem import FitParameter
+from rookery.sim2real.sysid.report import FitReport
 
 Array = NDArray[np.float64]
 Say = Callable[[str], None]
@@ -27,7 +27,7 @@ def identify_joints(
     robot: JointedRobot, log: JointLog, *, fit: Collection[str] | None = None, each: Collection[str] | None = None,
     profiled: Collection[str] = PROFILED, hold_out: float = 0.0, others: Sequence[JointLog] = (),
     say: Say = lambda text: None,
-) -> Report:  # fmt: skip
+) -> FitReport:  # fmt: skip
     """Parameters of a robot's joints and drives from a log.
 
     Args:
@@ -57,11 +57,11 @@ def identify_joints(
     for other in others:
         errors[f"{other.source}, not fitted"] = judge(robot, other, parameters, found.fit.x)
     seconds = float(fitted.time[-1] - fitted.time[0])
-    return Report(robot.name, robot.family, log.source, seconds, len(fitted.time), found, errors, log.notes)
+    return FitReport(robot.name, robot.family, log.source, seconds, len(fitted.time), found, errors, log.notes)
 
 
 def judge(
-    robot: JointedRobot, log: JointLog, parameters: tuple[Parameter, ...], x: Array
+    robot: JointedRobot, log: JointLog, parameters: tuple[FitParameter, ...], x: Array
 ) -> dict[str, dict[str, float]]:
     """Errors of the nominal and the identified model when they replay a log, rad."""
     return {
@@ -70,7 +70,7 @@ def judge(
     }
 
 
-def signals(robot: JointedRobot, log: JointLog, parameters: tuple[Parameter, ...], x: Array) -> list[Signal]:
+def signals(robot: JointedRobot, log: JointLog, parameters: tuple[FitParameter, ...], x: Array) -> list[Signal]:
     """Curves of each joint."""
     nominal, identified = (replay(robot, log, of, at) for of, at in _models(parameters, x))
     return [
@@ -81,17 +81,17 @@ def signals(robot: JointedRobot, log: JointLog, parameters: tuple[Parameter, ...
     ]  # fmt: skip
 
 
-def all_parameters(robot: JointedRobot) -> tuple[Parameter, ...]:
+def all_parameters(robot: JointedRobot) -> tuple[FitParameter, ...]:
     """Those by kind and those by joint, for reports of either."""
     apart = [name for name in QUANTITIES if name not in WHOLE]
     both = (*joint_parameters(robot, each=apart), *joint_parameters(robot, each=()))
     return tuple({p.name: p for p in both}.values())
 
 
-def _models(parameters: tuple[Parameter, ...], x: Array) -> list[tuple[tuple[Parameter, ...], Array]]:
+def _models(parameters: tuple[FitParameter, ...], x: Array) -> list[tuple[tuple[FitParameter, ...], Array]]:
     return [((), np.zeros(0)), (parameters, x)]
 
 
-def _after(r: Replay, time: float) -> Replay:
+def _after(r: LogReplay, time: float) -> LogReplay:
     late = r.time >= time
-    return Replay(r.time[late], r.predicted[late], r.measured[late], r.names, r.kinds)
+    return LogReplay(r.time[late], r.predicted[late], r.measured[late], r.names, r.kinds)

@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim2real.sysid.jointed.robot import NO_LINE, JointedRobot
-from rookery.sim2real.sysid.problem import Parameter
+from rookery.sim2real.sysid.problem import FitParameter
 
 Array = NDArray[np.float64]
 RESISTANCE, CONSTANT, KP, KD = 0, 1, 4, 6  # columns of a dcmotor's actuator_gainprm
 
 
 @dataclass(frozen=True)
-class Quantity:
+class FitQuantity:
     """What is identified of each joint, or of the whole robot.
 
     Args:
         unit: "1" for a factor.
-        size, prior: see Parameter; the prior is our choice: what a data sheet and a calibration leave open.
+        size, prior: see FitParameter; the prior is our choice: what a data sheet and a calibration leave open.
         low, high: bounds; in factors of `size` where `relative`.
         each: one number for each joint by default; otherwise for each kind of joint.
         what: summary.
@@ -38,17 +38,17 @@ class Quantity:
     what: str
 
 
-QUANTITIES: dict[str, Quantity] = {
-    "armature": Quantity("kg m^2", 0.002, 0.0, 1.0, None, False, "rotor inertia at the joint"),
-    "damping": Quantity("N m s/rad", 0.1, 0.0, 50.0, None, False, "viscous friction"),
-    "friction": Quantity("N m", 0.1, 0.0, 30.0, None, True, "dry friction"),
-    "kp": Quantity("1", 0.1, 0.2, 3.0, 0.05, False, "stiffness, times what the log says"),
-    "kd": Quantity("1", 0.1, 0.2, 3.0, 0.05, False, "damping of the servo, times what the log says"),
-    "torque_bias": Quantity("N m", 0.1, -5.0, 5.0, 0.3, True, "constant torque of the motor"),
-    "encoder_offset": Quantity("rad", 0.02, -0.2, 0.2, 0.02, True, "reading at an angle of 0"),
-    "motor_strength": Quantity("1", 0.1, 0.2, 2.0, 0.15, False, "largest torque, times the model's"),
-    "motor_speed": Quantity("1", 0.1, 0.3, 2.0, 0.15, False, "speed without torque, times the model's"),
-    "delay": Quantity("s", 0.002, 0.0, 0.08, None, False, "from a command in the log to its torque"),
+QUANTITIES: dict[str, FitQuantity] = {
+    "armature": FitQuantity("kg m^2", 0.002, 0.0, 1.0, None, False, "rotor inertia at the joint"),
+    "damping": FitQuantity("N m s/rad", 0.1, 0.0, 50.0, None, False, "viscous friction"),
+    "friction": FitQuantity("N m", 0.1, 0.0, 30.0, None, True, "dry friction"),
+    "kp": FitQuantity("1", 0.1, 0.2, 3.0, 0.05, False, "stiffness, times what the log says"),
+    "kd": FitQuantity("1", 0.1, 0.2, 3.0, 0.05, False, "damping of the servo, times what the log says"),
+    "torque_bias": FitQuantity("N m", 0.1, -5.0, 5.0, 0.3, True, "constant torque of the motor"),
+    "encoder_offset": FitQuantity("rad", 0.02, -0.2, 0.2, 0.02, True, "reading at an angle of 0"),
+    "motor_strength": FitQuantity("1", 0.1, 0.2, 2.0, 0.15, False, "largest torque, times the model's"),
+    "motor_speed": FitQuantity("1", 0.1, 0.3, 2.0, 0.15, False, "speed without torque, times the model's"),
+    "delay": FitQuantity("s", 0.002, 0.0, 0.08, None, False, "from a command in the log to its torque"),
 }
 WHOLE = ("delay",)
 """Quantities of the whole robot."""
@@ -56,7 +56,7 @@ WHOLE = ("delay",)
 
 def joint_parameters(
     robot: JointedRobot, fit: Collection[str] | None = None, each: Collection[str] | None = None
-) -> tuple[Parameter, ...]:
+) -> tuple[FitParameter, ...]:
     """What is identified.
 
     Args:
@@ -72,20 +72,20 @@ def joint_parameters(
             raise unknown("quantity", name, QUANTITIES)
     if each is not None and set(each) & set(WHOLE):
         raise RookeryError(f"{', '.join(WHOLE)} is one number for the whole robot: leave it out of --each.")
-    out: list[Parameter] = []
+    out: list[FitParameter] = []
     for name, q in QUANTITIES.items():
         if fit is not None and name not in fit:
             continue
         if name == "motor_speed" and (robot.speed >= NO_LINE).all():
             continue
         if name in WHOLE:
-            out.append(Parameter(name, "", q.unit, 0.0, q.low, q.high, q.size, q.prior, robot.joints))
+            out.append(FitParameter(name, "", q.unit, 0.0, q.low, q.high, q.size, q.prior, robot.joints))
             continue
         alone = q.each if each is None else name in each
         nominal = _nominal(robot, name)
         for group, members in _groups(robot, alone).items():
             usual = float(nominal[[robot.joints.index(j) for j in members]].mean())
-            out.append(Parameter(name, group, q.unit, usual, q.low, q.high, q.size, q.prior, members))
+            out.append(FitParameter(name, group, q.unit, usual, q.low, q.high, q.size, q.prior, members))
     return tuple(out)
 
 
@@ -111,7 +111,7 @@ class Values:
         parameters: that are identified; others keep their nominal values.
     """
 
-    def __init__(self, robot: JointedRobot, parameters: tuple[Parameter, ...]) -> None:
+    def __init__(self, robot: JointedRobot, parameters: tuple[FitParameter, ...]) -> None:
         self._places = [(p.quantity, [robot.joints.index(j) for j in p.members]) for p in parameters]
         self._nominal = {name: _nominal(robot, name) for name in QUANTITIES}
 

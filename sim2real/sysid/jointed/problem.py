@@ -27,7 +27,7 @@ from rookery.sim2real.sysid.held import held
 from rookery.sim2real.sysid.jointed.parameters import Values, write
 from rookery.sim2real.sysid.jointed.robot import JointedRobot
 from rookery.sim2real.sysid.logs import JointLog, stretches
-from rookery.sim2real.sysid.problem import Parameter, Problem, make_blocks
+from rookery.sim2real.sysid.problem import FitParameter, Problem, make_blocks
 
 Array = NDArray[np.float64]
 LARGEST_STEP = 0.0025  # s, of the physics
@@ -49,7 +49,7 @@ class JointProblem(Problem):
     """
 
     def __init__(
-        self, robot: JointedRobot, log: JointLog, parameters: tuple[Parameter, ...], window: float = WINDOW_S,
+        self, robot: JointedRobot, log: JointLog, parameters: tuple[FitParameter, ...], window: float = WINDOW_S,
         threads: int | None = None,
     ) -> None:  # fmt: skip
         self.robot = robot
@@ -155,7 +155,7 @@ class JointProblem(Problem):
         """[m] kinematic tree of each residual."""
         return np.asarray(self.robot.trees[self.channels])
 
-    def _touched(self, parameter: Parameter) -> frozenset[int]:
+    def _touched(self, parameter: FitParameter) -> frozenset[int]:
         """Kinematic trees that a parameter moves."""
         return frozenset(int(self.robot.trees[self.robot.joints.index(j)]) for j in parameter.members)
 

@@ -12,7 +12,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.sysid.jointed.problem import JointProblem
 from rookery.sim2real.sysid.jointed.robot import JointedRobot
 from rookery.sim2real.sysid.logs import JointLog
-from rookery.sim2real.sysid.problem import Parameter
+from rookery.sim2real.sysid.problem import FitParameter
 
 Array = NDArray[np.float64]
 HOPELESS_RAD = 0.5
@@ -20,7 +20,7 @@ HOPELESS_RAD = 0.5
 
 
 @dataclass(frozen=True)
-class Replay:
+class LogReplay:
     """Predicted and measured angles.
 
     Args:
@@ -45,15 +45,15 @@ class Replay:
         return out
 
 
-def replay(robot: JointedRobot, log: JointLog, parameters: tuple[Parameter, ...], x: Array) -> Replay:
+def replay(robot: JointedRobot, log: JointLog, parameters: tuple[FitParameter, ...], x: Array) -> LogReplay:
     """Open-loop simulation of a log's commands from its first sample (after each gap anew), with parameters x [n]."""
     problem = JointProblem(robot, log, parameters, window=math.inf)
-    return Replay(
+    return LogReplay(
         log.time[problem.samples], problem.predict(x[None])[0], log.position[problem.samples], robot.joints, robot.kinds
     )
 
 
-def check_follows(nominal: Replay, source: str) -> None:
+def check_follows(nominal: LogReplay, source: str) -> None:
     """Refuse a log that a model cannot follow at all.
 
     Raises:

@@ -14,8 +14,8 @@ from rookery.sim2real.sysid.logs import MultirotorLog
 from rookery.sim2real.sysid.multirotor.parameters import rotor_parameters
 from rookery.sim2real.sysid.multirotor.problem import CHANNELS, FlightProblem
 from rookery.sim2real.sysid.plots import Signal
-from rookery.sim2real.sysid.problem import Parameter
-from rookery.sim2real.sysid.report import Report
+from rookery.sim2real.sysid.problem import FitParameter
+from rookery.sim2real.sysid.report import FitReport
 
 Array = NDArray[np.float64]
 Say = Callable[[str], None]
@@ -28,7 +28,7 @@ def identify_multirotor(
     drone: DroneParameters, log: MultirotorLog, *, fit: Collection[str] | None = None,
     profiled: Collection[str] = PROFILED, hold_out: float = 0.0, others: Sequence[MultirotorLog] = (),
     say: Say = lambda text: None,
-) -> Report:  # fmt: skip
+) -> FitReport:  # fmt: skip
     """Parameters of a multirotor from a flight; arguments and errors as `identify_joints` has them."""
     parameters = rotor_parameters(drone, fit)
     cut = len(log.time) - round(hold_out * len(log.time))
@@ -43,11 +43,11 @@ def identify_multirotor(
     for other in others:
         errors[f"{other.source}, not fitted"] = judge(drone, other, parameters, x)
     seconds = float(fitted.time[-1] - fitted.time[0])
-    return Report(drone.name, "multirotor", log.source, seconds, len(fitted.time), found, errors, log.notes)
+    return FitReport(drone.name, "multirotor", log.source, seconds, len(fitted.time), found, errors, log.notes)
 
 
 def judge(
-    drone: DroneParameters, log: MultirotorLog, parameters: tuple[Parameter, ...], x: Array
+    drone: DroneParameters, log: MultirotorLog, parameters: tuple[FitParameter, ...], x: Array
 ) -> dict[str, dict[str, float]]:
     """Root mean square errors over windows, of the nominal and the identified model: m, m/s, rad, rad/s."""
     problem = FlightProblem(drone, log, parameters)
@@ -58,7 +58,7 @@ def judge(
     return out
 
 
-def signals(drone: DroneParameters, log: MultirotorLog, parameters: tuple[Parameter, ...], x: Array) -> list[Signal]:
+def signals(drone: DroneParameters, log: MultirotorLog, parameters: tuple[FitParameter, ...], x: Array) -> list[Signal]:
     """Curves of velocities and rates, which begin at the measured ones in each window."""
     problem = FlightProblem(drone, log, parameters)
     nominal, identified = problem.predict(np.vstack((problem.start, x)))

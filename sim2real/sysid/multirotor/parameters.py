@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rookery.sim.errors import unknown
 from rookery.sim.multirotor import layout as at
 from rookery.sim.multirotor.parameters import DroneParameters
-from rookery.sim2real.sysid.problem import Parameter
+from rookery.sim2real.sysid.problem import FitParameter
 
 Array = NDArray[np.float64]
 ROTORS = ("rotor_1", "rotor_2", "rotor_3", "rotor_4")
@@ -30,7 +30,7 @@ SUMMARIES = {
 """Quantities by name; mass is weighed, and stays as the model has it."""
 
 
-def rotor_parameters(drone: DroneParameters, fit: Collection[str] | None = None) -> tuple[Parameter, ...]:
+def rotor_parameters(drone: DroneParameters, fit: Collection[str] | None = None) -> tuple[FitParameter, ...]:
     """What is identified of a multirotor.
 
     Args:
@@ -47,24 +47,24 @@ def rotor_parameters(drone: DroneParameters, fit: Collection[str] | None = None)
     arm = max(math.hypot(x, y) for x, y, _ in drone.rotor_positions)
     drag = 0.1 * drone.mass
     out = [
-        Parameter("thrust", "", "1", 1.0, 0.2, 4.0, 0.05, None, ROTORS),
-        Parameter("thrust_linear", "", "1", t1 / (t1 + t2), 0.0, 0.95, 0.1, None, ROTORS),
-        Parameter("torque", "", "1", 1.0, 0.05, 10.0, 0.1, 0.3, ROTORS),
-        Parameter("tau_up", "", "s", drone.tau_up, 0.002, 0.5, 0.01, None, ROTORS),
-        Parameter("tau_down", "", "s", drone.tau_down, 0.002, 0.5, 0.01, None, ROTORS),
+        FitParameter("thrust", "", "1", 1.0, 0.2, 4.0, 0.05, None, ROTORS),
+        FitParameter("thrust_linear", "", "1", t1 / (t1 + t2), 0.0, 0.95, 0.1, None, ROTORS),
+        FitParameter("torque", "", "1", 1.0, 0.05, 10.0, 0.1, 0.3, ROTORS),
+        FitParameter("tau_up", "", "s", drone.tau_up, 0.002, 0.5, 0.01, None, ROTORS),
+        FitParameter("tau_down", "", "s", drone.tau_down, 0.002, 0.5, 0.01, None, ROTORS),
         *(
-            Parameter("drag", axis, "kg/s", drone.body_drag[i], 0.0, 20.0 * drag, drag, None, (axis,))
+            FitParameter("drag", axis, "kg/s", drone.body_drag[i], 0.0, 20.0 * drag, drag, None, (axis,))
             for i, axis in enumerate("xyz")
         ),
-        *(Parameter("inertia", axis, "1", 1.0, 0.1, 10.0, 0.1, 0.5, (axis,)) for axis in "xyz"),
-        Parameter("com_x", "", "m", 0.0, -0.3 * arm, 0.3 * arm, 0.02 * arm),
-        Parameter("com_y", "", "m", 0.0, -0.3 * arm, 0.3 * arm, 0.02 * arm),
-        Parameter("delay", "", "s", 0.0, 0.0, 0.15, 0.004),
+        *(FitParameter("inertia", axis, "1", 1.0, 0.1, 10.0, 0.1, 0.5, (axis,)) for axis in "xyz"),
+        FitParameter("com_x", "", "m", 0.0, -0.3 * arm, 0.3 * arm, 0.02 * arm),
+        FitParameter("com_y", "", "m", 0.0, -0.3 * arm, 0.3 * arm, 0.02 * arm),
+        FitParameter("delay", "", "s", 0.0, 0.0, 0.15, 0.004),
     ]
     return tuple(p for p in out if fit is None or p.quantity in fit)
 
 
-class Constants:
+class MultirotorConstants:
     """Constants of candidates for the compiled equations.
 
     Args:
@@ -73,7 +73,7 @@ class Constants:
         dt: s, physics step.
     """
 
-    def __init__(self, drone: DroneParameters, parameters: tuple[Parameter, ...], dt: float) -> None:
+    def __init__(self, drone: DroneParameters, parameters: tuple[FitParameter, ...], dt: float) -> None:
         self._drone = drone
         self._columns = {p.name: i for i, p in enumerate(parameters)}
         self._nominal = {p.name: p.nominal for p in rotor_parameters(drone)}

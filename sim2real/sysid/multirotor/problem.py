@@ -16,8 +16,8 @@ from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim2real.sysid.held import held
 from rookery.sim2real.sysid.logs import MultirotorLog, stretches
 from rookery.sim2real.sysid.multirotor import kernels
-from rookery.sim2real.sysid.multirotor.parameters import Constants
-from rookery.sim2real.sysid.problem import Parameter, Problem, make_blocks
+from rookery.sim2real.sysid.multirotor.parameters import MultirotorConstants
+from rookery.sim2real.sysid.problem import FitParameter, Problem, make_blocks
 
 Array = NDArray[np.float64]
 LARGEST_STEP = 0.0025  # s, of the physics
@@ -40,7 +40,7 @@ class FlightProblem(Problem):
     """
 
     def __init__(
-        self, drone: DroneParameters, log: MultirotorLog, parameters: tuple[Parameter, ...], window: float = WINDOW_S,
+        self, drone: DroneParameters, log: MultirotorLog, parameters: tuple[FitParameter, ...], window: float = WINDOW_S,
         threads: int | None = None,
     ) -> None:  # fmt: skip
         self.drone = drone
@@ -57,7 +57,7 @@ class FlightProblem(Problem):
         self.stretches = (self._samples,) * len(self.starts)
         self.channels = np.tile(np.arange(len(CHANNELS)), len(self.samples))
         self.blocks = make_blocks(np.zeros(len(CHANNELS), np.int64), self.stretches)
-        self._constants = Constants(drone, parameters, self._dt)
+        self._constants = MultirotorConstants(drone, parameters, self._dt)
         self._threads = usable_cores() if threads is None else threads
         self._begin = self._lanes(_smoothed(log, self.period)[self.starts])
         self._measured = np.concatenate((log.position, log.quaternion, log.velocity, log.rate), axis=1)[self.samples]

@@ -22,7 +22,8 @@ from policies_fake import FakeEnv
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.training import checkpoint, store
-from rookery.policies.training.runner import Interrupted, Interruption, Runner
+from rookery.policies.training.interruption import Interrupted, Interruption
+from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
 from rookery.sim.values import from_values

@@ -11,7 +11,7 @@ from together import at_once, together
 
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import begin, runner_of
-from rookery.making import Part, make_part, make_shard
+from rookery.making import WorkerPart, make_part, make_shard
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import checkpoint
 from rookery.policies.training.parts import join_parts, split_parts
@@ -31,7 +31,7 @@ def test_parts_are_the_whole(task: str, engine: str) -> None:
     arguments |= {"fixed": {"wind_speed": 2.0} if task == "drone-hover" else None, "config": {"episode_s": 0.4}}
     whole = make_shard(num_envs=WORLDS, **arguments)
     options = {k: arguments[k] for k in ("engine", "seed", "randomize", "fixed", "config")}
-    made = [make_part(task, WORLDS, Part(rank, SIZE), **options) for rank in range(SIZE)]
+    made = [make_part(task, WORLDS, WorkerPart(rank, SIZE), **options) for rank in range(SIZE)]
     parts, worlds = [env for env, _ in made], made[0][1]
     for env in (whole, *parts):
         env.reset()
@@ -48,7 +48,7 @@ def test_parts_are_the_whole(task: str, engine: str) -> None:
     want, joined = whole.state_dict(), worlds.join([env.state_dict() for env in parts])
     assert {k: v.shape for k, v in joined.items()} == {k: v.shape for k, v in want.items()}
     other = make_shard(num_envs=WORLDS, **arguments | {"seed": 9})
-    others = [make_part(task, WORLDS, Part(rank, SIZE), **options | {"seed": 9})[0] for rank in range(SIZE)]
+    others = [make_part(task, WORLDS, WorkerPart(rank, SIZE), **options | {"seed": 9})[0] for rank in range(SIZE)]
     for env, state in zip((other, *others), (joined, *worlds.split(want)), strict=True):
         env.reset()
         env.load_state_dict(state)
@@ -73,7 +73,7 @@ def _run(folder: Path, size: int, resumed: bool = False) -> dict[str, torch.Tens
     made = []
     for rank, reduction in enumerate(together(size)):
         settings, algorithm, worlds = begin(
-            SETTINGS, SETTINGS.randomize, worker=Part(rank, size) if size > 1 else None
+            SETTINGS, SETTINGS.randomize, worker=WorkerPart(rank, size) if size > 1 else None
         )
         runner = runner_of(settings, algorithm, folder, {}, reduction=reduction, worlds=worlds)
         if resumed:
@@ -110,8 +110,8 @@ def test_a_run_continues_with_another_number_of_workers(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_number_of_worlds_is_refused() -> None:
-    _, worlds = make_part("drone-hover", 8, Part(0, 2))
-    env, _ = make_part("drone-hover", 12, Part(0, 2))
+    _, worlds = make_part("drone-hover", 8, WorkerPart(0, 2))
+    env, _ = make_part("drone-hover", 12, WorkerPart(0, 2))
     env.reset()
     tensors = {"algorithm": {}, "env": {f"env/{k}": v for k, v in env.state_dict().items()}}
     with pytest.raises(ValueError, match="is of 6 worlds, needed 8"):
@@ -119,7 +119,7 @@ def test_a_state_of_another_number_of_worlds_is_refused() -> None:
 
 
 def test_what_all_have_alike_is_kept_once() -> None:
-    _, worlds = make_part("drone-hover", 8, Part(0, 2))
+    _, worlds = make_part("drone-hover", 8, WorkerPart(0, 2))
     parts = [
         {"algorithm": {"w": torch.ones(3), "context/x": torch.full((4, 2), float(i))}, "env": {}} for i in range(2)
     ]
@@ -142,4 +142,4 @@ def test_what_all_have_alike_is_kept_once() -> None:
 )
 def test_what_cannot_be_divided_is_refused(task: str, worlds: int, size: int, said: str) -> None:
     with pytest.raises(RookeryError, match=said):
-        make_part(task, worlds, Part(0, size))
+        make_part(task, worlds, WorkerPart(0, size))

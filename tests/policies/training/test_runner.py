@@ -15,7 +15,8 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.policy import Policy
 from rookery.policies.stages.standard import standard
 from rookery.policies.training import checkpoint, store
-from rookery.policies.training.runner import Interrupted, Runner
+from rookery.policies.training.interruption import Interrupted
+from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError

@@ -12,7 +12,7 @@ from rookery.sim2real.sysid.held import held
 from rookery.sim2real.sysid.identifiability import identifiability, sparse_basis
 from rookery.sim2real.sysid.identify import identify
 from rookery.sim2real.sysid.intervals import curvature, profile, threshold
-from rookery.sim2real.sysid.problem import Parameter, Problem, make_blocks
+from rookery.sim2real.sysid.problem import FitParameter, Problem, make_blocks
 from rookery.sim2real.sysid.weights import autocorrelation
 
 
@@ -23,7 +23,7 @@ class Line(Problem):
         prior = prior or {}
         self.matrix, self.y = matrix, y
         self.parameters = tuple(
-            Parameter(n, "", "1", 0.0, low, high, 0.1, prior.get(n), (n,)) for n in names
+            FitParameter(n, "", "1", 0.0, low, high, 0.1, prior.get(n), (n,)) for n in names
         )  # fmt: skip
         self.names = ("y",)
         self.stretches = (len(y),)
