@@ -22,7 +22,6 @@ class Distributed(Reduction):
     def __init__(self) -> None:
         self.rank = dist.get_rank()
         self.size = dist.get_world_size()
-        self.sent = 0.0
 
     def sum(self, x: Tensor) -> Tensor:
         return self._reduce(x, dist.ReduceOp.SUM)

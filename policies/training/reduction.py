@@ -33,10 +33,12 @@ class Reduction(abc.ABC):
     Attributes:
         rank: of this process, from 0. The process of rank 0 writes files and decides when training ends.
         size: number S of processes.
+        sent: bytes that this process has sent in sums so far.
     """
 
     rank: int
     size: int
+    sent: float = 0.0
 
     @abc.abstractmethod
     def sum(self, x: Tensor) -> Tensor:

@@ -218,6 +218,7 @@ class Runner:
             RookeryError: a figure is not a number.
         """
         start = time.perf_counter()
+        sent = self._reduction.sent
         self._collect()
         if self.randomization_share is not None:
             self._note_share()
@@ -244,6 +245,7 @@ class Runner:
             "samples_per_s": samples / (end - start),
             "collect_s": middle - start,
             "learn_s": end - middle,
+            **({} if self._reduction.size == 1 else {"sent_bytes": self._reduction.sent - sent}),
             **self.episodes.summarize(self.steps, self._reduction),
             **({} if self.randomization_share is None else {"randomization_share": self.randomization_share}),
             **figures,

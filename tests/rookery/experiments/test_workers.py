@@ -25,7 +25,8 @@ from rookery.policies.training.distributed import Distributed, same_everywhere
 from rookery.sim.errors import RookeryError
 
 WORDS = ["train", "drone-hover", "--num-envs", "32", "--rollout-steps", "8", "--hidden", "16", "--minibatches", "2"]
-WORDS += ["--seed", "3", "--randomize", "default", "--checkpoint-every", "10"]
+EPOCHS = 5
+WORDS += ["--epochs", str(EPOCHS), "--seed", "3", "--randomize", "default", "--checkpoint-every", "10"]
 
 
 def _train(folder: Path, *words: str) -> list[dict[str, float]]:
@@ -49,7 +50,11 @@ def test_two_workers_learn_what_one_process_learns(tmp_path: Path, capsys: pytes
     one = _train(tmp_path / "one", *steps)
     two = _train(tmp_path / "two", *steps, "--workers", "2", "--worker-cpus", "0.5")
     assert len(one) == len(two) == 20
+    weights = _algorithm(tmp_path / "two")["drone/parameters"].numel()
+    observed = _algorithm(tmp_path / "two")["drone/observations.mean"].numel()
     for mine, theirs in zip(one, two, strict=True):
+        sent = theirs.pop("sent_bytes")  # two minibatches and two workers; see docs/scaling.md
+        assert sent == pytest.approx(4 * weights * EPOCHS * 2 + 16 * observed, rel=0.05)
         for name in ("steps", "drone/value_loss", "drone/approx_kl", "drone/std", "drone/learning_rate"):
             assert theirs[name] == pytest.approx(mine[name], rel=1e-2, abs=1e-5), (mine["iteration"], name)
         assert theirs.keys() == mine.keys()
