@@ -68,7 +68,7 @@ class Level:
         return self.seen(obs)
 
     def seen(self, obs: Tensor) -> Tensor:
-        """What the high level observes of [..., O]."""
+        """The high level's observation, of [..., O]."""
         if self.hierarchy.seen == ((0, obs.shape[-1]),):
             return obs
         return torch.cat([obs[..., part] for part in self._parts], -1)
@@ -101,7 +101,7 @@ class Level:
         self.due.copy_(due if happened is None else due | happened)
 
     def state(self) -> Rows:
-        """What the next step depends on, by name."""
+        """The state that the next step depends on, by name."""
         values = {
             "left": self.left,
             "decided": self.decided,

@@ -264,7 +264,7 @@ def _is_number(value: Any) -> bool:
 def _command(
     name: str, skill: Skill, own: Group, group: Group, places: Mapping[str, list[Any]], first: int, row: int
 ) -> CommandStage:
-    """What a skill observes, from the environment's observation and the decision's numbers, which begin at `first`."""
+    """A skill's observation, from the environment's observation and the decision's numbers, which begin at `first`."""
     parts: list[CommandPart] = []
     starts = {}
     at = 0

@@ -218,7 +218,7 @@ SOLVERS: dict[str, Callable[[Any], Mixture]] = {
 
 
 def exploitability(payoffs: ArrayLike, mixture: Mixture) -> tuple[float, float]:
-    """What the best members in the matrix win against a mixture: of the row player against its columns, and of the column
+    """Wins of the best members in the matrix against a mixture: of the row player against its columns, and of the column
     player against its rows. Their sum, NashConv, is 0 in an equilibrium and positive elsewhere."""
     matrix = check_payoffs(payoffs)
     return float((matrix @ mixture.columns).max()), float((-(mixture.rows @ matrix)).max())

@@ -44,7 +44,7 @@ class StepContext:
         return self.states[0] if len(self.states) == 1 else torch.cat(self.states, 1)
 
     def inside(self, allowed: Tensor | None, rows: Tensor | None) -> StepContext:
-        """That of a chain inside of the chain.
+        """The module of a chain inside of the chain.
 
         Args:
             allowed: of its own choices [R, n].

@@ -154,14 +154,14 @@ class Participant:
 
 
 class _Received:
-    """What arrived: cyclonedds adds `sample_info`."""
+    """Messages that arrived: cyclonedds adds `sample_info`."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
 
 
 class TopicReader:
-    """Of one topic; see Participant."""
+    """Writes messages of one topic; see Participant."""
 
     def __init__(self, participant: Participant, topic: str, message: Message) -> None:
         self._participant = participant

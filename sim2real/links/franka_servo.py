@@ -40,7 +40,7 @@ REST_RAD_S = 1e-3  # rad/s, of references that may end a motion
 MOST = 16  # numbers of a command
 
 IDLE, GO, COMMAND, STOP, RELEASE, QUIT = range(6)
-"""Kinds of orders: nothing; go to joint angles; a policy's command; brake, then release; end the motion now; end the process."""
+"""Kinds of orders: nothing; go to joint angles; a policy's command; brake, then release; end the motion; end the process."""
 ORDER = ("stamp", "kind", "number", "arm", "begin")
 """Numbers of an order before its values: s; kind; counts that rise with each command, request to arm and episode."""
 READY, MOVING, STOPPED, GONE = range(4)
@@ -54,7 +54,7 @@ NEWS_SIZE = len(NEWS) + sum(n for _, n in ARRAYS)
 
 @dataclass
 class Shared:
-    """What both processes have: orders, news, the gripper's wish and width, and the text of an error."""
+    """Memory that both processes have: orders, news, the gripper's wish and width, and the text of an error."""
 
     orders: Mailbox
     news: Mailbox

@@ -50,7 +50,7 @@ class Link(abc.ABC):
 
     @property
     def success(self) -> bool | None:
-        """Whether the vehicle's task is done; None where it cannot tell."""
+        """True where the vehicle's task is done; None where it cannot tell."""
         return None
 
     @abc.abstractmethod

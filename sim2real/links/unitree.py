@@ -216,7 +216,7 @@ class UnitreeLink(Link):
         )  # fmt: skip
 
     def _armed(self, servo: bool) -> bool | None:
-        """What the motors' mode says; of a robot that does not tell it, only that it was asked to be off."""
+        """True where the motors' mode says so; of a robot that does not tell it, only that it was asked to be off."""
         self._tells_mode |= servo
         asked = self._setpoint is not None and bool(self._setpoint["motor_cmd"]["mode"].any())
         return True if servo else None if asked and not self._tells_mode else False

@@ -42,12 +42,12 @@ class Tradeoff:
 
 @dataclass(frozen=True)
 class Identifiability:
-    """Of a fit.
+    """Identifiability of the parameters of a fit.
 
     Args:
         unseen: names of parameters on which nothing in the log depends.
-        singular: singular values of the weighted Jacobian in units of `FitParameter.size`, from the greatest: 1 is a combination
-            of which such a change is one standard deviation of the log.
+        singular: singular values of the weighted Jacobian in units of `FitParameter.size`, from the greatest: 1 is a
+            combination of which such a change is one standard deviation of the log.
         condition: of the Jacobian with columns of unit length.
         tradeoffs: between parameters.
     """
@@ -59,7 +59,7 @@ class Identifiability:
 
 
 def identifiability(fit: Fit) -> Identifiability:
-    """What the log of a fit shows of the parameters."""
+    """The identifiability of parameters, from the log of a fit."""
     parameters = fit.problem.parameters
     seen = fit.seen & fit.free
     unseen = tuple(p.name for p, there in zip(parameters, seen, strict=True) if not there)

@@ -43,7 +43,7 @@ class FitParameter:
 
     @property
     def name(self) -> str:
-        """Of the quantity and the group."""
+        """Name of the quantity and the group."""
         return f"{self.quantity}:{self.group}" if self.group else self.quantity
 
 

@@ -25,7 +25,7 @@ KIND = "rookery.sysid"
 
 @dataclass(frozen=True)
 class FitReport:
-    """What was identified.
+    """Result of an identification.
 
     Args:
         robot: by name or file. family: "quadruped", "arm" or "multirotor".

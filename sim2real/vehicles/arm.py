@@ -169,7 +169,7 @@ class ArmVehicle:
         self.mode, self.error = "stopped", error
 
     def begin_episode(self) -> None:
-        """What was done before does not count."""
+        """Begin anew: nothing that was done before counts."""
         for values in (self.task.done_steps, self.task.ever_done, self.task.steps_to_done):
             values.zero_()
         self._judged = self.now

@@ -1,5 +1,5 @@
 """Our simulated arm as a Franka robot on FCI: commands over TCP port 1337, states and joint positions over UDP at 1 kHz, a
-hand on port 1338. What FCI does not say, the places of objects, goes out by UDP as a tracker's (rookery.sim2real.links.tracker).
+hand on port 1338. What FCI does not say, the places of objects, goes out by UDP as a tracker's (links/tracker.py).
 
 It takes motions by joint positions, as `start_joint_position_control` of libfranka makes them, with all checks of the robot's
 own controller (motion_monitor.py). One client at a time, as on the robot.
@@ -232,7 +232,8 @@ class FciArm:
         answered = sum(self._window) / max(1, len(self._window)) if moves else 0.0
         return fci.state({
             "message_id": self._sent, "q": seen["joint angles"], "dq": seen["joint velocities"], "theta": seen["joint angles"],
-            "dtheta": seen["joint velocities"], "tau_J": seen["joint torques"], "tau_ext_hat_filtered": seen["external torques"],
+            "dtheta": seen["joint velocities"], "tau_J": seen["joint torques"],
+            "tau_ext_hat_filtered": seen["external torques"],
             "q_d": m.position, "dq_d": m.velocity, "ddq_d": m.acceleration, "errors": flags, "reflex_reason": flags,
             "motion_generator_mode": fci.JOINT_POSITION if moves else 0, "robot_mode": mode,
             "control_command_success_rate": answered,

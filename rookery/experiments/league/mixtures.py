@@ -33,7 +33,7 @@ class MixturePlan:
 
     @property
     def name(self) -> str:
-        """Of the candidate and of its folder."""
+        """Name of the candidate and of its folder."""
         return f"{prefix(self.population)}-{self.iteration:02d}" + ("" if self.kind == "main" else f"-{self.kind}")
 
 
@@ -103,7 +103,7 @@ def _latest_main(members: list[LeagueMember]) -> LeagueMember:
 def opponents_of(
     state: LeagueState, plan: MixturePlan, mixture: dict[str, float], policies: dict[str, str]
 ) -> Opponents:
-    """What the training of a candidate reads.
+    """The opponents that the training of a candidate reads.
 
     Args:
         state: of the league.
@@ -125,7 +125,7 @@ def parent_of(state: LeagueState, plan: MixturePlan) -> str:
 
 
 def value_of(state: LeagueState, population: str, mixture: dict[str, float]) -> float:
-    """What a population scores already against a mixture of its opponents, by its own meta-strategy; a half where it plays
+    """Score of a population already against a mixture of its opponents, by its own meta-strategy; a half where it plays
     itself."""
     if state.symmetric:
         return 0.5

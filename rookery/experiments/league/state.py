@@ -1,4 +1,4 @@
-"""What a league is: its settings, members, results and history, in one JSON file that is whole at any moment.
+"""State of a league: its settings, members, results and history, in one JSON file that is whole at any moment.
 
     runs/volley-1v1-league/<time>/
         league.json          this file's `LeagueState`
@@ -116,7 +116,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Attempt:
-    """How a candidate did after so many steps."""
+    """Result of a candidate after so many steps."""
 
     steps: int
     score: float

@@ -182,7 +182,7 @@ def _colors(touched: Mapping[int, frozenset[int]]) -> list[list[int]]:
 
 
 def _windows(log: JointLog, window: float, period: float) -> list[tuple[int, int, int]]:
-    """Of each window, the sample at which it starts, the first that counts, and the one after its last."""
+    """Indices of each window: the sample at which it starts, the first that counts, and the one after its last."""
     out = []
     for first, last in stretches(log):
         if math.isinf(window):

@@ -31,7 +31,7 @@ SUMMARIES = {
 
 
 def rotor_parameters(drone: DroneParameters, fit: Collection[str] | None = None) -> tuple[FitParameter, ...]:
-    """What is identified of a multirotor.
+    """The parameters that are identified of a multirotor.
 
     Args:
         drone: its model.
