@@ -94,18 +94,16 @@ def make(
         seed: of all random streams; None takes 0, and behind an adapter for another library one from the operating system.
         randomize: "none", "default", "all", or the path of a TOML file (see rookery.sim.randomization.distributions) or of
             a log of draws that is to be played again (see rookery.sim.randomization.draw_log).
-        randomize_curriculum: begin with nominal values and widen what is drawn as episodes succeed (see
-            rookery.sim.randomization.curriculum). Values drawn on "startup" are not part of it.
+        randomize_curriculum: begin with nominal values and widen what is drawn as episodes succeed, but on "startup".
         fixed: parameters held at one value in all worlds, such as ``{"mass": 1.2}``, or in some of their components,
             ``{"motor_strength:FL_*": 0.7}``; they override `randomize`.
         config: values in place of the task config's defaults, such as ``{"num_drones": 3}``. For a set they hold in all of
             its tasks; ``{"push": {"episode_s": 3.0}}`` in one, and ``{"tasks": ["push"]}`` leaves the others out.
-        weights: of the objectives of a vector reward, such as ``{"closeness": 1.0, "spread": 0.5}``: rewards are then one
-            number (see rookery.sim.envs.scalarize); None leaves a vector reward as it is.
-        shards: processes among which the worlds of one task on `mujoco` are divided, with the same results (see
-            rookery.sim.envs.sharded_env); "auto": what is fastest here. A task that a script registers is not known there.
+        weights: of the objectives of a vector reward, such as ``{"closeness": 1.0}``: rewards are then one number.
+        shards: processes among which the worlds of one task on `mujoco` are divided, with the same results; "auto": what is
+            fastest here. A task that a script registers is not known there.
         starts: world i begins its episodes like world i % starts, with the same noise; 0: each world in its own way.
-        skills: TOML file of frozen skills: actions are then decisions which of them acts, and how (see docs/hierarchy.md).
+        skills: TOML file of frozen skills: actions are then decisions which of them acts, and how (docs/hierarchy.md).
 
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
@@ -115,9 +113,7 @@ def make(
     entry = find(task)
     if entry.members:
         if starts or skills is not None or shards not in (1, "1", "auto"):
-            raise RookeryError(
-                f"{entry.id} is a set of tasks, whose worlds stay one: leave out shards, starts and skills."
-            )
+            raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: no shards, starts or skills.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
         options |= {"randomize_curriculum": randomize_curriculum, "engine": engine or entry.engines[0]}
         mixed = _make_set(entry, num_envs, seed, config or {}, **options)
@@ -128,8 +124,7 @@ def make(
     arguments = {"task": task, "engine": engine, "device": device, "seed": seed, "randomize": randomize}
     arguments |= {"fixed": fixed, "config": values, "randomize_curriculum": randomize_curriculum, "starts": starts}
     env = _divide(entry, num_envs, shards, arguments)
-    if entry.wrapper:
-        env = _wrap(entry.wrapper, env, frozen)
+    env = _wrap(entry.wrapper, env, frozen) if entry.wrapper else env
     env = env if weights is None else LinearScalarization(env, weights)
     return env if skills is None else _with_skills(env, Path(skills))
 

@@ -4,12 +4,10 @@ It reads in this order: `act` samples actions and `observe` stores what they led
 estimates advantages and value targets (GroupLearner.samples, storage.rollout.gae), then makes a few epochs of minibatches,
 each one step of the optimizer (`learn`) along the gradients of the clipped surrogate and the value loss (`loss_gradients`).
 With several agents in a group this is IPPO, and with ``critic="central"`` MAPPO (Yu et al. 2021, arXiv 2103.01955).
-
 The gradients of the loss by the networks' outputs are written out, and `nn.network.Network.backward` carries them on to the
 weights; a test compares them with autograd. Nothing here waits for the device but one transfer of log figures per update. On
-a CPU each minibatch is divided among a few threads (nn/parallel.py). Small networks on a CPU take their gradients from a compiled kernel (ppo_compiled.py), which keeps the activations of 128
-rows at a time in the cache; wider ones, other modules, encoders, memories, state estimators and other devices use the torch
-operations below, which are its reference (benchmarks/updates.py compares them).
+a CPU each minibatch is divided among a few threads (nn/parallel.py). Small networks on a CPU take their gradients from a
+compiled kernel (ppo_compiled.py); others use the torch operations below, its reference (benchmarks/updates.py has both).
 """
 
 from __future__ import annotations

@@ -336,21 +336,19 @@ class GroupLearner:
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice, int | Tensor]]:
         """Shuffle, then give the minibatches: the shuffled samples, the rows of each, and how many of all processes count in
         it, [G, 1] or one number."""
-        count = samples.action.shape[1]
-        size = self.reduction.size
+        count, size = samples.action.shape[1], self.reduction.size
         units = count // self.sequence * size
         order = torch.randperm(units, generator=generator, device=self.device)
         bounds = self._bounds(units)
         if size > 1:
-            worlds = self.rollout.reward.shape[1]
-            each = self.spec.count // self.sets
+            worlds, each = self.rollout.reward.shape[1], self.spec.count // self.sets
             order, own = own_part(order, self.config.minibatches, worlds, each, self.reduction)
             bounds = [b * self.sequence for b in own]
         rows = order if self.memory is None else self.memory.order(order, bounds, len(self.workers), self.chunk)
         if self._shuffled is not None and self._shuffled.action.shape[1] != count:
             self._shuffled = None  # decisions differ in number from rollout to rollout
         self._shuffled = samples.shuffled(rows, self._shuffled, order)
-        minibatches = [slice(start, stop) for start, stop in pairwise(bounds)]
+        minibatches = [slice(*ends) for ends in pairwise(bounds)]
         counts: Sequence[int | Tensor] = [stop - start for start, stop in pairwise(self._bounds(units))]
         if (active := self._shuffled.active) is not None:
             counts = self.reduction.sum(torch.stack([active[:, x].sum(1, keepdim=True) for x in minibatches])).clamp(
@@ -361,8 +359,7 @@ class GroupLearner:
 
     def _bounds(self, units: int) -> list[int]:
         """Rows at which the minibatches of so many samples or sequences begin and end."""
-        parts = self.config.minibatches
-        return [units * i // parts * self.sequence for i in range(parts + 1)]
+        return [units * i // self.config.minibatches * self.sequence for i in range(self.config.minibatches + 1)]
 
     def finish(self) -> None:
         """End an iteration: its observations count in the normalizers from now on."""

@@ -123,9 +123,7 @@ def make_hierarchy(
         if skill.policy != CONTROLLER:
             _check(name, sources[skill.policy], group, skill, task, control_dt)
         elif skill.shift or skill.command:
-            raise RookeryError(
-                f"the skill {name!r} is the classical controller, which has no parameters: leave them out."
-            )
+            raise RookeryError(f"the skill {name!r} is the classical controller, without parameters: leave them out.")
     action, places = _action(skills, sources, group)
     row = group.observation_size + action.size
     at = group.observation_size + len(action.choices)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.decide import Decide, Switch
+from rookery.policies.stages.links import Beside, Link, check_row
 from rookery.policies.stages.stage import Stage, Weight, fault
 from rookery.sim.errors import RookeryError
 
@@ -28,38 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Beside", "CaseNode", "Cases", "Fork", "HeldNode", "Leaf", "Link", "Node", "StageChain"]
 
 S = TypeVar("S", bound=Stage)
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Chains side by side.
-
-    Args:
-        branches: each a chain; all take the same row.
-
-    Raises:
-        RookeryError: fewer than two branches, one without a stage, or branches of other sizes.
-    """
-
-    branches: tuple[tuple[Link, ...], ...]
-
-    def __post_init__(self) -> None:
-        if len(self.branches) < 2 or not all(self.branches):
-            raise RookeryError("stages side by side need at least two branches, each with a stage.")
-        for branch in self.branches:
-            _check_row(branch, self.inputs)
-
-    @property
-    def inputs(self) -> int:
-        return self.branches[0][0].inputs
-
-    @property
-    def outputs(self) -> int:
-        return sum(branch[-1].outputs for branch in self.branches)
-
-
-Link = Stage | Beside | Decide | Switch
-"""One link of a chain."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +113,7 @@ class StageChain:
     def __post_init__(self) -> None:
         if not self.links:
             raise RookeryError("a chain needs a stage.")
-        _check_row(self.links, self.inputs)
+        check_row(self.links, self.inputs)
         if sum(leaf.stage.targets > 0 for leaf in self.outer) > 1:
             raise RookeryError("a chain has one state estimator at most: let one predict all targets.")
         first = _first(self.links)
@@ -312,15 +281,6 @@ def _first(links: Sequence[Link]) -> Stage | None:
     if isinstance(last, Stage):
         return last
     return _first(last.branches[0]) if isinstance(last, Beside) else None
-
-
-def _check_row(links: Sequence[Link], size: int) -> None:
-    """Compare the sizes of rows along a chain that gets rows of `size`."""
-    for link in links:
-        if link.inputs != size:
-            name = "beside" if isinstance(link, Beside) else link.kind
-            raise RookeryError(f"the stage {name} takes {link.inputs} numbers, and gets {size}: give it those sizes.")
-        size = link.outputs
 
 
 def _nodes(links: Sequence[Link], counts: dict[str, int], states: list[int]) -> tuple[Node, ...]:

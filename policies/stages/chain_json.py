@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rookery.policies.stages import KINDS, stage_class
-from rookery.policies.stages.chain import Beside, Link
 from rookery.policies.stages.decide import Decide, Switch
+from rookery.policies.stages.links import Beside, Link
 from rookery.policies.stages.stage import Stage, fault
 from rookery.sim.errors import RookeryError, unknown
 

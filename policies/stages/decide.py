@@ -24,7 +24,7 @@ from rookery.sim.values import from_json, plain
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rookery.policies.stages.chain import Link
+    from rookery.policies.stages.links import Link
 
 __all__ = ["Decide", "DecisionRules", "Switch"]
 

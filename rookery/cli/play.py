@@ -131,20 +131,11 @@ def run(args: Args) -> int:
     args.live.check()
     if args.live.viewer:
         return _view(args)
-    if args.seconds is not None:
-        positive("--seconds", args.seconds)
     from rookery.cli.progress import Progress
     from rookery.kernels import announce_compiling
-    from rookery.sim.rendering.video import MOST_SECONDS, SAMPLES, contact_sheet, record_video
+    from rookery.sim.rendering.video import SAMPLES, contact_sheet, record_video
 
-    if args.seconds is not None and args.seconds > MOST_SECONDS:
-        raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
-    if args.draft and args.size != Args(args.run).size:
-        raise RookeryError("--draft has a size of its own: leave out --size, or --draft.")
-    if args.worlds < 1:
-        raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
-    if args.against is not None and (args.beside is not None or args.controller != "policy"):
-        raise RookeryError("--against is a match of two: leave out --beside and --controller; RUN may be controller.")
+    _check(args)
     announce_compiling()
     env, act = _open(args, args.run, args.worlds) if args.against is None else _meet(args)
     announce(args.run, args.controller if str(args.run) != "controller" else "classical")
@@ -187,6 +178,26 @@ def run(args: Args) -> int:
         sides = ", ".join(f"{name} in {n}" for name, n in played_as(act).items())
         print(f"{args.run} against {args.against}; episodes that it played as {sides}")
     return 0
+
+
+def _check(args: Args) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        RookeryError: with the way out.
+    """
+    from rookery.sim.rendering.video import MOST_SECONDS
+
+    if args.seconds is not None:
+        positive("--seconds", args.seconds)
+        if args.seconds > MOST_SECONDS:
+            raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
+    if args.draft and args.size != Args(args.run).size:
+        raise RookeryError("--draft has a size of its own: leave out --size, or --draft.")
+    if args.worlds < 1:
+        raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
+    if args.against is not None and (args.beside is not None or args.controller != "policy"):
+        raise RookeryError("--against is a match of two: leave out --beside and --controller; RUN may be controller.")
 
 
 def _meet(args: Args) -> tuple[Env, Act]:

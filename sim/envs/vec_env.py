@@ -86,16 +86,13 @@ class VecEnv(Buffers, Env):
         self._steps = self.steps.numpy()
         self._ended = np.zeros(self.num_envs, np.int64)
         self._all = torch.arange(self.num_envs)
-        task.world = world
+        task.world, task.steps, task.max_steps = world, self.steps, self.max_episode_steps
         task.rng, task.randomization_rng = self.rng, self._randomization_rng
-        task.steps = self.steps
-        task.max_steps = self.max_episode_steps
         task.setup()
         self.groups = task.groups()
         self.sensors = Sensors(world, self.groups, self._randomization_rng)
         self.teams = task.teams()
-        self.objectives = tuple(task.objectives)
-        self.causes = tuple(task.causes)
+        self.objectives, self.causes = tuple(task.objectives), tuple(task.causes)
         self.event_names = tuple(task.event_names)
         self.headline = task.headline
         self._make_pipelines()
@@ -103,14 +100,10 @@ class VecEnv(Buffers, Env):
         drawing = world.num_envs, self._randomization_rng, optional, typical
         self.randomization = Randomization(self._parameters(), ranges or {}, *drawing)
         self._log = EpisodeLog(task, self.groups, self.num_envs)
-        self.child("task", task)
-        self.child("sensors", self.sensors)
-        self.child("rng", self.rng)
-        self.child("noise_rng", self._noise_rng)
-        self.child("randomization_rng", self._randomization_rng)
-        self.child("randomization", self.randomization)
-        self.child("disturbances", self.disturbances)
-        self.child("log", self._log)
+        parts = {"task": task, "sensors": self.sensors, "rng": self.rng, "noise_rng": self._noise_rng}
+        parts |= {"randomization_rng": self._randomization_rng, "randomization": self.randomization}
+        for name, part in (parts | {"disturbances": self.disturbances, "log": self._log}).items():
+            self.child(name, part)
         self._ready = self._closed = False
         self._process = os.getpid()
         self._record: TermRecorder | None = None
