@@ -13,6 +13,7 @@ docs/fly.md describes every line. `read_short_contract` makes a Contract of it, 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -183,7 +184,9 @@ def _term(term: ShortTermLines, line: str, lines: ShortLines) -> Term:
         if term.axes and (value.frame != "world" or value.place):
             raise _wrong(f"{line}.axes", "left out: only vectors in world axes, and differences of places, are turned")
         value = Turned(value, ROTATION) if term.axes else value
-        return Term(term.name, value, scale=term.scale, **({} if term.clip is None else {"clip": term.clip}))
+        return Term(term.name, value, scale=term.scale, clip=math.inf if term.clip is None else term.clip)
+    except RecursionError:
+        raise _wrong(f"{line}.of", "an expression that is less deep") from None
     except NoExpression as error:
         raise _wrong(f"{line}.of{error.line}", error.wanted) from None
     except ValueError as error:

@@ -36,6 +36,7 @@ EXPORTERS: dict[str, str | type[Exporter]] = {
     "golden": "rookery.sim2real.export.golden:GoldenVectors",
     "linux": "rookery.sim2real.export.linux_target:Linux",
     "crazyflie": "rookery.sim2real.export.crazyflie_target:Crazyflie",
+    "px4": "rookery.sim2real.export.px4_target:Px4",
     "mcu": "rookery.sim2real.export.mcu:Microcontroller",
 }
 """By name the class, or its "module:Class"."""

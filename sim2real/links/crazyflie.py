@@ -37,6 +37,7 @@ TRIES, REPLY_S = 5, 0.3
 LOWEST_THRUST, HIGHEST_THRUST = 1000, 60000  # of a set-point that the firmware takes as such
 ARMED, FLYING, TUMBLED = 1 << 1, 1 << 4, 1 << 5  # of supervisor.info
 AGAIN_S = 0.1  # s, between requests that are not yet carried out
+MOST_REPLIES = 256  # that are kept for whoever asked
 
 
 class CrazyflieLink(Link):
@@ -187,19 +188,23 @@ class CrazyflieLink(Link):
     def _receive(self) -> None:
         assert self._wire is not None
         while not self._over.is_set():
-            packet = crtp.parse(self._wire.receive())
-            if packet is None:
-                continue
-            self.heard = self._clock.now()
-            try:
-                if (packet.port, packet.channel) == (crtp.LOG, crtp.LOG_DATA):
-                    self._logged(packet.data)
-                    continue
-            except ValueError:  # shorter than its block
-                continue
-            with self._arrived:
-                self._replies[packet.port, packet.channel, packet.data[:3]] = packet.data
-                self._arrived.notify_all()
+            self.take_packet(self._wire.receive())
+
+    def take_packet(self, wire: bytes) -> None:
+        """Take what has arrived, whatever it is."""
+        packet = crtp.parse(wire)
+        if packet is None:
+            return
+        self.heard = self._clock.now()
+        if (packet.port, packet.channel) == (crtp.LOG, crtp.LOG_DATA):
+            with contextlib.suppress(ValueError):  # shorter than its block
+                self._logged(packet.data)
+            return
+        with self._arrived:
+            if len(self._replies) >= MOST_REPLIES:  # nobody asked for them
+                self._replies.clear()
+            self._replies[packet.port, packet.channel, packet.data[:3]] = packet.data
+            self._arrived.notify_all()
 
     def _logged(self, data: bytes) -> None:
         block, low, middle, high = crtp.unpack("BBBB", data)

@@ -143,12 +143,16 @@ class MavlinkLink(Link):
                 continue
             except OSError:
                 return
-            try:
-                messages = self._parser.parse_buffer(packet) or []
-            except Exception:  # a damaged packet raises whatever its fields do
-                continue
-            for message in messages:
-                self._take(message, peer)
+            self.take_packet(packet, peer)
+
+    def take_packet(self, packet: bytes, peer: tuple[str, int]) -> None:
+        """Take what has arrived from an address, whatever it is."""
+        try:
+            messages = self._parser.parse_buffer(packet) or []
+        except Exception:  # a damaged packet raises whatever its fields do
+            return
+        for message in messages:
+            self._take(message, peer)
 
     def _take(self, message: Any, peer: tuple[str, int]) -> None:
         kind = message.get_type()

@@ -21,6 +21,8 @@ from rookery.sim2real.short_contract import is_short, read_short_contract
 
 CONTRACT, NETWORK = "contract.json", "policy.onnx"
 PREFIX = "rookery"
+MOST_NUMBERS = 1 << 18
+"""Observed numbers times those of the action: of the network of zeros that is compiled."""
 
 
 def read_contract(folder: Path) -> Contract:
@@ -63,12 +65,7 @@ class OnnxController(Controller):
             )
         size, outputs = spec.frame_size * spec.history, spec.action.size
         self._open(folder / NETWORK, size, outputs)
-        # the C of observation and commands wants a network: one of zeros, which is never asked
-        chain = StageChain((Perceptron(size, (), outputs),))
-        group = dataclasses.replace(self.spec, stages=chain)
-        whole = dataclasses.replace(self.contract, groups={**self.contract.groups, self.group: group})
-        arrays = {name: np.zeros(w.shape, np.float32) for name, w in chain.weights().items()}
-        code, header = c_source(whole, self.group, arrays, PREFIX, "policy.h")
+        code, header, whole = observation_c(self.contract, self.group)
         source = Path(self._build.name) / "policy.c"
         source.write_text(code, encoding="ascii")
         source.with_name("policy.h").write_text(header, encoding="ascii")
@@ -114,6 +111,27 @@ class OnnxController(Controller):
         if out.shape != (1, self.action.size):
             raise RookeryError(f"the network answers with {out.shape} in place of (1, {self.action.size}).")
         self.action[:] = out[0]
+
+
+def observation_c(contract: Contract, group: str) -> tuple[str, str, Contract]:
+    """C and header of a group's observation and commands, with a network of zeros, which is never asked; and the contract that
+    has it.
+
+    Raises:
+        RookeryError: the observation is too long, or names cannot be C.
+    """
+    spec = contract.groups[group].spec
+    size, outputs = spec.frame_size * spec.history, spec.action.size
+    if size * outputs > MOST_NUMBERS:
+        raise RookeryError(
+            f"the contract asks for {size} observed numbers: at most {MOST_NUMBERS // outputs} are flown."
+        )
+    chain = StageChain((Perceptron(size, (), outputs),))
+    whole = dataclasses.replace(
+        contract, groups={**contract.groups, group: dataclasses.replace(contract.groups[group], stages=chain)}
+    )
+    arrays = {name: np.zeros(w.shape, np.float32) for name, w in chain.weights().items()}
+    return *c_source(whole, group, arrays, PREFIX, "policy.h"), whole
 
 
 def _fits(shape: list[object], size: int) -> bool:

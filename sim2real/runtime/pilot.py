@@ -224,8 +224,9 @@ class Pilot:
             self.link.begin()
             self._to(Phase.POLICY)
             self.policy_stamp = now
-        elif now - self._since > ENTRY_S:
-            self._say(f"{self.link.url}: the entry took more than {ENTRY_S:g} s")
+        elif self.commands.finish or now - self._since > ENTRY_S:
+            if not self.commands.finish:
+                self._say(f"{self.link.url}: the entry took more than {ENTRY_S:g} s")
             self._begin_exit(reading, now)
             self._to(Phase.EXIT)
 

@@ -1,5 +1,6 @@
 /* The contract against the vehicle, before anything moves: what does not fit is refused by its line. */
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "pilot.hpp"
@@ -23,6 +24,13 @@ bool has(const std::vector<std::string> &names, const std::string &name)
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+std::string hertz(double rate)
+{
+    char text[32];
+    std::snprintf(text, sizeof text, "%g Hz", rate);
+    return text;
+}
+
 } // namespace
 
 void Pilot::refuse(const std::string &line, const std::string &wants, const std::string &has) const
@@ -42,7 +50,7 @@ void Pilot::check(const std::map<std::string, std::vector<float>> &given)
         refuse(line + ".action.kind", robot_.kind, listed(identity.kinds));
     }
     if (1.0 / period() > identity.rate * (1.0 + 1e-6)) {
-        refuse("control_dt", "commands at " + std::to_string(1.0 / period()) + " Hz", "at most " + std::to_string(identity.rate) + " Hz");
+        refuse("control_dt", "commands at " + hertz(1.0 / period()), "at most " + hertz(identity.rate));
     }
     for (int i = 0; robot_.holds_joints && i < robot_.joint_count; i++) {
         if (!has(identity.joints, robot_.joints[i].name)) {

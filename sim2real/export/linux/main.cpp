@@ -291,6 +291,9 @@ int fly(const Options &options)
         log = std::make_unique<Log>(options.log, robot());
     }
     pilot.check(options.commands);
+    if (by.finish != 0) {
+        throw Refused("stopped before anything moved.");
+    }
     if (log) {
         log->begin(pilot.measured());
     }

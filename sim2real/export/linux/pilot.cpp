@@ -136,9 +136,9 @@ void Pilot::enter(double now)
             reading_.values[static_cast<std::size_t>(target_ + i)] = static_cast<float>(goal[i]);
         }
         begin_policy(now);
-    } else if (now - since_ > most_entry) {
+    } else if (operator_.finish != 0 || now - since_ > most_entry) {
         begin_exit(now);
-        to(Phase::exit, now, "the entry took more than 15 s");
+        to(Phase::exit, now, operator_.finish != 0 ? "" : "the entry took more than 15 s");
     }
 }
 
@@ -267,7 +267,7 @@ bool Pilot::look(double now)
         return false;
     }
     if (!link_mutex_.try_lock_for(std::chrono::milliseconds(5))) {
-        return true; /* a call of the link hangs: there is nothing to send by */
+        return stamp >= 0.0 && now - stamp > lost; /* a call of the link hangs: there is nothing to send by */
     }
     const std::lock_guard<std::timed_mutex> hold(link_mutex_, std::adopt_lock);
     const Reaction reaction = settings_.reactions[SAFETY_HUNG];

@@ -67,6 +67,16 @@ class _Operator:
         if value:
             self._pilot.process.send_signal(signal.SIGTERM)
 
+    @property
+    def finish(self) -> bool:
+        """End the policy, and leave by the exit."""
+        return False
+
+    @finish.setter
+    def finish(self, value: bool) -> None:
+        if value:
+            self._pilot.process.send_signal(signal.SIGINT)
+
 
 class NativePilot:
     """The program as the pilot of a link's vehicle, with the attributes of a Pilot that tests use.

@@ -58,6 +58,23 @@ def test_both_runtimes_do_the_same(
         assert theirs.pilot.process.returncode == 0
 
 
+@pytest.mark.parametrize("fly", [Flight, NativeFlight])
+def test_the_operators_end_is_heard_on_the_way_up(fly: type[Flight], hover_program: Path) -> None:
+    """It comes down, and the policy never begins."""
+    with closing(fly(hover_program)) as flight:
+        flight.pilot.check()
+        flight.link.receive()
+        flight.pilot.start()
+        flight.run(80)
+        assert flight.pilot.phase is Phase.ENTRY
+        flight.pilot.commands.finish = True
+        flight.run(20)
+        assert flight.pilot.phase is Phase.EXIT
+        assert flight.lands()
+        flight.run(5)
+        assert (flight.pilot.phase, flight.pilot.fault) == (Phase.IDLE, None)
+
+
 def carried_away(flight: Flight) -> None:
     """A gust takes it 4 m from its target."""
     state = flight.vehicle.drones.bodies.state.clone()

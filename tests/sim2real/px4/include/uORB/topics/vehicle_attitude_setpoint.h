@@ -1,0 +1,13 @@
+/* A stand-in: fields of the messages of PX4 1.15 that the module uses, and some more. */
+#pragma once
+#include <stdint.h>
+
+struct vehicle_attitude_setpoint_s {
+	uint64_t timestamp;
+	float yaw_sp_move_rate;
+	float q_d[4];
+	float thrust_body[3];
+	bool reset_integral;
+};
+
+extern vehicle_attitude_setpoint_s orb_vehicle_attitude_setpoint;
