@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Triple = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,22 @@ class Joint:
 
 
 @dataclass(frozen=True)
+class ArmChain:
+    """Kinematics of an arm of J hinges: by turns a fixed transform and a rotation about the axis of a `Joint`, and a fixed
+    transform to the tool at last.
+
+    Args:
+        offsets: [J + 1] m, of the fixed transforms; the first is from the world's origin, the base's place in it.
+        turns: [J + 1] quaternions wxyz, from the axes behind a transform to those before it.
+        start: rad, joint angles from which episodes begin: the middle of those that are drawn.
+    """
+
+    offsets: tuple[Triple, ...]
+    turns: tuple[Quaternion, ...]
+    start: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class JointReferences:
     """Limits on how joint targets move: as fast as all of these allow at once, every joint slowed by one factor.
 
@@ -209,6 +226,7 @@ class Actuation:
         period: s, of the loops below the policy.
         multirotor: the rotors and loops of a drone.
         joints: driven joints.
+        chain: an arm's kinematics, and where its episodes begin.
         references: how the joints' targets move, where they do not jump.
         tool_goal: of actions that move a goal of the tool.
         gripper: of an arm.
@@ -224,3 +242,4 @@ class Actuation:
     tool_goal: ToolGoal | None = None
     gripper: Gripper | None = None
     torque_rate: float | None = None
+    chain: ArmChain | None = None

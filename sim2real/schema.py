@@ -170,6 +170,14 @@ class LimitLines:
 
 
 @dataclass(frozen=True)
+class QuantizationLines:
+    """Rounding of the weights, left out where there is none."""
+
+    weights: Literal["int8"]
+    largest_difference: NotNegative
+
+
+@dataclass(frozen=True)
 class GroupLines:
     """An agent group."""
 
@@ -182,6 +190,7 @@ class GroupLines:
     frames: Annotated[Any, the_frames] = None
     targets: Annotated[tuple[PlaceLines, ...], Meta(min_length=1)] = ()
     future: tuple[Filled, ...] = ()
+    quantization: QuantizationLines | None = None
 
 
 @dataclass(frozen=True)
@@ -276,10 +285,31 @@ def _check_group(group: Mapping[str, Any], line: str, stages: bool) -> None:
     if (history > 1) != ("frames" in group):
         raise fault(f"{line}.frames", group.get("frames"), "there exactly when the terms have a history above 1")
     _check_targets(group, line)
+    if group["actuation"] is not None:
+        _check_joints(group["actuation"], f"{line}.actuation")
     if group["stages"] is not None:
         StageChain.from_json(group["stages"], f"{line}.stages").check(parse_group(group), f"{line}.stages")
     elif stages:
         raise fault(f"{line}.stages", None, "the list of the policy's stages")
+
+
+def _check_joints(actuation: Mapping[str, Any], line: str) -> None:
+    """Every list that goes by joints has their number: C reads as many."""
+    count = len(actuation["joints"])
+    references, goal, chain = (actuation.get(key) or {} for key in ("references", "tool_goal", "chain"))
+    by_joint = {f"references.{k}": v for k, v in references.items() if isinstance(v, list)}
+    by_joint |= {f"tool_goal.{k}": goal[k] for k in ("home",) if k in goal} | {"chain.start": chain.get("start")}
+    for name, values in by_joint.items():
+        if values is not None and len(values) != count:
+            raise fault(f"{line}.{name}", values, f"a list of {count}, one for each joint")
+    for key in ("offsets", "turns") if chain else ():
+        if len(chain[key]) != count + 1:
+            raise fault(
+                f"{line}.chain.{key}", chain[key], f"a list of {count + 1}, one before each joint and one to the tool"
+            )
+    for i, turn in enumerate(chain.get("turns", ())):
+        if not abs(math.hypot(*turn) - 1.0) < 1e-4:
+            raise fault(f"{line}.chain.turns[{i}]", turn, "a quaternion of length 1")
 
 
 def _check_targets(group: Mapping[str, Any], line: str) -> None:

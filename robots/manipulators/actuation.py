@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import torch
+
 from rookery.robots.manipulators.references import BANDWIDTH, TOP
-from rookery.sim.actuation import Actuation, Gripper, Joint, JointReferences, ToolGoal
+from rookery.sim.actuation import Actuation, ArmChain, Gripper, Joint, JointReferences, ToolGoal
+from rookery.sim.rotations import quaternion
 
 if TYPE_CHECKING:
     from rookery.robots.manipulators.manipulator import Manipulator
@@ -46,6 +49,16 @@ def arm_actuation(arm: Manipulator) -> Actuation:
         tool_goal=arm.action.tool_goal(arm),
         gripper=_gripper(arm) if arm.grips else None,
         torque_rate=None if servo else float(model.torque_rate),
+        chain=_chain(arm),
+    )
+
+
+def _chain(arm: Manipulator) -> ArmChain:
+    turns, offsets, _ = arm.chain
+    return ArmChain(
+        tuple((float(x), float(y), float(z)) for x, y, z in offsets),
+        tuple((float(w), float(x), float(y), float(z)) for w, x, y, z in quaternion(torch.from_numpy(turns))),
+        tuple(float(v) for v in arm.home),
     )
 
 

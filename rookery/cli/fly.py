@@ -118,7 +118,7 @@ def commands(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: Any) -> list[Pilot]:
-    from rookery.sim2real.runtime.controller import Controller
+    from rookery.sim2real.runtime.onnx_controller import open_controller
     from rookery.sim2real.runtime.pilot import Pilot, commanded
     from rookery.sim2real.runtime.safety import load_filter
     from rookery.sim2real.runtime.settings import safety_settings
@@ -126,7 +126,7 @@ def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: 
     library = load_filter(build)
     out = []
     for make in links:
-        controller = Controller(args.bundle, args.group, args.run_c)
+        controller = open_controller(args.bundle, args.group, args.run_c)
         settings = safety_settings(controller.contract, controller.group, args.safety)
         link = make(controller)
         out.append(
@@ -164,9 +164,10 @@ def _real(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot],
 def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], Any, Any]:
     """A simulated vehicle that waiting steps."""
     import rookery
-    from rookery.sim2real.export.check import read_bundle_contract
     from rookery.sim2real.runtime.clock import SteppedClock
-    from rookery.sim2real.vehicles.dry_run import simulated
+    from rookery.sim2real.runtime.controller import group_of
+    from rookery.sim2real.runtime.onnx_controller import read_contract
+    from rookery.sim2real.vehicles.dry_run import period_of, simulated
 
     made: list[Any] = []
 
@@ -176,10 +177,10 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
 
     def step() -> None:
         for one in made:
-            one.vehicle.step()
-            one.receive()
+            one.advance()
 
-    clock = SteppedClock(step, read_bundle_contract(args.bundle).control_dt)
+    contract = read_contract(args.bundle)
+    clock = SteppedClock(step, period_of(contract, contract.groups[group_of(contract, args.group)]))
     return _pilots(args, values, build, clock, [link]), clock, step
 
 
@@ -253,6 +254,7 @@ def _report(
             "link": pilot.link.url, "family": family_of(pilot.controller.spec),
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
+            "success": pilot.link.success,
             "velocity_error": math.sqrt(sum(e * e for e in off) / len(off)) if off else None,
         })  # fmt: skip
     return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
@@ -264,9 +266,11 @@ def _print(report: dict[str, Any]) -> None:
         if v["distance_m"] is not None:
             mean, most = 100 * v["distance_m"], 100 * v["largest_distance_m"]
             near += f" at {mean:.1f} cm from the target, at most {most:.1f}"
+        if v["success"] is not None:
+            near += ", the task is done" if v["success"] else ", the task is not done"
         if v["velocity_error"] is not None:
             near += f" with a velocity error of {v['velocity_error']:.2f} m/s (rms, by its own estimate)"
-        end = "landed" if v["family"] == "multirotor" else "lies"
+        end = {"multirotor": "landed", "joints": "lies", "arm": "is home"}[v["family"]]
         print(f"{v['link']}: {'ended by the fault ' + v['fault'] if v['fault'] else end}{near}")
     t = report["timing"]
     print(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
   rookery vehicle drone-hover --protocol mavlink
   rookery vehicle drone-hover --protocol crtp
+  rookery vehicle table-reach --protocol fci --port 14810
   rookery vehicle drone-hover --task-config num_drones=4 --protocol mavlink --loss 0.01 --latency-ms 10
   rookery vehicle go2-velocity --protocol unitree --interface lo
 """
@@ -30,17 +31,24 @@ class Args:
     """Serve a simulated vehicle over the protocol of a real one, in real time, until Ctrl-C.
 
     Any ground station or client can drive it; `rookery fly BUNDLE --link ...` flies a policy on it. Drones and legged
-    robots begin on the ground.
+    robots begin on the ground, arms at their home pose.
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task whose robots are served.")]
     protocol: Annotated[
-        Literal["mavlink", "crtp", "unitree"],
-        tyro.conf.arg(help="mavlink: PX4's; crtp: the Crazyflie's, both by UDP; unitree: the Go2's low level, by DDS."),
+        Literal["mavlink", "crtp", "unitree", "fci"],
+        tyro.conf.arg(
+            help="mavlink: PX4's; crtp: the Crazyflie's, both by UDP; unitree: the Go2's low level, by DDS; fci: Franka's, by "
+            "TCP and UDP."
+        ),
     ] = "mavlink"
     host: Annotated[str, tyro.conf.arg(help="Where telemetry goes until somebody else speaks.")] = "127.0.0.1"
     port: Annotated[
-        int, tyro.conf.arg(help="Port there of the first drone; the next ones follow. 0: the protocol's own.")
+        int,
+        tyro.conf.arg(
+            help="Port there of the first drone; the next ones follow. 0: the protocol's own. With fci: of the tracker, that "
+            "tells where objects are; 0: none."
+        ),
     ] = 0
     listen: Annotated[int, tyro.conf.arg(help="Port here of the first drone; 0: the protocol's own.")] = 0
     interface: Annotated[str, tyro.conf.arg(help="Network interface of unitree.")] = "lo"
@@ -69,7 +77,7 @@ def run(args: Args) -> int:
         if not 0 <= value < 65536:
             raise RookeryError(f"{name} must be from 0 to 65535, got {value}.")
     network = NetworkConfig(args.latency_ms, args.jitter_ms, args.loss)
-    vehicle, servers = (_legs if args.protocol == "unitree" else _drones)(args, network)
+    vehicle, servers = (_legs if args.protocol == "unitree" else _by_port)(args, network)
     stopped = False
 
     def stop(number: int, frame: object) -> None:
@@ -92,14 +100,12 @@ def _make(args: Args, **config: Any) -> Any:
     return rookery.make(args.task, num_envs=1, seed=args.seed, engine=args.engine, config=config)
 
 
-def _drones(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:
-    """Each behind a port of its own."""
-    from rookery.sim2real.links.opening import server_class
-    from rookery.sim2real.vehicles.drone import DroneVehicle
+def _by_port(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:
+    """Drones or an arm, each behind a port of its own."""
+    from rookery.sim2real.links.opening import server_classes
 
-    make = server_class(args.protocol)
-    vehicle = DroneVehicle(_make(args), args.noise, args.seed)
-
+    make, vehicle_class = server_classes(args.protocol)
+    vehicle = vehicle_class(_make(args), args.noise, args.seed)
     servers: list[Server] = []
     try:
         for i in range(vehicle.count):
@@ -114,17 +120,18 @@ def _drones(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Serve
 
 def _legs(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:
     """One quadruped behind DDS."""
-    from rookery.sim2real.links.opening import server_class
+    from rookery.sim2real.links.opening import server_classes
     from rookery.sim2real.links.unitree import PERIOD_S
-    from rookery.sim2real.vehicles.joints import DRIVE_DT, JointVehicle
+    from rookery.sim2real.vehicles.joints import DRIVE_DT
 
     if args.port or args.listen:
         raise RookeryError("unitree has no ports: say where by --interface and --domain.")
     if not args.silence_ms > 0.0:
         raise RookeryError(f"--silence-ms must be above 0, got {args.silence_ms:g}.")
     env = _make(args, dt=DRIVE_DT, control_dt=PERIOD_S)
-    vehicle = JointVehicle(env, None, args.noise, args.seed, args.silence_ms / 1e3)
-    return vehicle, [server_class(args.protocol)(vehicle, args.interface, args.domain, network, args.seed)]
+    make, vehicle_class = server_classes(args.protocol)
+    vehicle = vehicle_class(env, None, args.noise, args.seed, args.silence_ms / 1e3)
+    return vehicle, [make(vehicle, args.interface, args.domain, network, args.seed)]
 
 
 def _late(seconds: float) -> None:

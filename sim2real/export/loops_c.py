@@ -15,6 +15,7 @@ from typing import Protocol
 
 from rookery.policies.stages.c_text import literal
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.export import chain_c
 from rookery.sim2real.export.joints_c import JointsC
 from rookery.sim2real.export.multirotor_c import MultirotorC
 from rookery.sim2real.export.tool_c import ToolC
@@ -111,11 +112,19 @@ typedef struct {{
 typedef struct {{
 {kept}
 }} {p}_loops;
-{self.below.declarations()}"""
+{self._chain_declaration()}{self.below.declarations()}"""
+
+    def _chain_declaration(self) -> str:
+        parts = self.actuation
+        return "" if parts is None or parts.chain is None else chain_c.declaration(self.prefix, len(parts.joints))
 
     def code(self) -> list[str]:
         """For the C file, behind the policy's functions."""
-        return [] if self.written is None else self.written.code()
+        if self.written is None or self.actuation is None:
+            return []
+        chain, joints = self.actuation.chain, self.actuation.joints
+        kinematics = [] if chain is None else chain_c.code(chain, joints, self.prefix)
+        return [*kinematics, *self.written.code()]
 
 
 def _members(lines: Sequence[str]) -> str:

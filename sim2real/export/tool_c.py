@@ -1,7 +1,8 @@
 """An arm below a policy that moves its tool, in C: the tool's goal, and what brings the tool there: inverse kinematics and
 joint references, or a spring and a damper by torques.
 
-    void kinematics(const float angle[J], float place[3], float matrix[9], float jacobian[6 * J], void *user); /* the arm's */
+    void kinematics(const float angle[J], float place[3], float matrix[9], float jacobian[6 * J], void *user); /* NAME_forward,
+                                                                          the contract's chain, or the arm's own */
 
     NAME_start_loops(&loops, &now, kinematics, user);
     for (;;) {                                                        /* every NAME_POLICY_CONTROL_DT seconds */

@@ -17,7 +17,7 @@ class Identity:
     """A vehicle's report about itself, before it is armed.
 
     Args:
-        family: "multirotor" or "joints".
+        family: "multirotor", "joints" or "arm".
         name: what it calls itself.
         kinds: action kinds that it takes over this link, such as ("ctbr", "attitude").
         quantities: names of what it measures.
@@ -48,6 +48,11 @@ class Link(abc.ABC):
     url: str = ""
     heard: float = -np.inf
 
+    @property
+    def success(self) -> bool | None:
+        """Whether the vehicle's task is done; None where it cannot tell."""
+        return None
+
     @abc.abstractmethod
     def open(self, timeout_s: float = 10.0) -> Identity:
         """Find the vehicle, and ask who it is.
@@ -76,6 +81,12 @@ class Link(abc.ABC):
     @abc.abstractmethod
     def engaged(self) -> bool:
         """True while it follows this link's set-points."""
+
+    def begin(self) -> None:
+        """The policy begins: its first command follows."""
+
+    def end(self) -> None:
+        """The policy has ended, and `success` is known where it can be."""
 
     @abc.abstractmethod
     def write(self, kind: str, command: ArrayLike) -> None:

@@ -12,11 +12,20 @@ from rookery.sim2real.links.link import Link
 from rookery.sim2real.runtime.clock import TimeSource
 
 LINKS = {
-    "mavlink": ("mavlink", "MavlinkLink"), "crazyflie": ("crazyflie", "CrazyflieLink"), "unitree": ("unitree", "UnitreeLink"),
-}  # fmt: skip
+    "mavlink": ("mavlink", "MavlinkLink"),
+    "crazyflie": ("crazyflie", "CrazyflieLink"),
+    "franka": ("franka", "FrankaLink"),
+    "unitree": ("unitree", "UnitreeLink"),
+}
 """Protocols, with the module of rookery.sim2real.links and the class."""
-SERVERS = {"mavlink": ("mavlink", "MavlinkDrone"), "crtp": ("crtp", "CrtpDrone"), "unitree": ("unitree", "UnitreeGo2")}
-"""Protocols that vehicles are served over, with the module of rookery.sim2real.vehicles and the class."""
+SERVERS = {
+    "mavlink": ("mavlink", "MavlinkDrone", "drone", "DroneVehicle"),
+    "crtp": ("crtp", "CrtpDrone", "drone", "DroneVehicle"),
+    "unitree": ("unitree", "UnitreeGo2", "joints", "JointVehicle"),
+    "fci": ("fci", "FciArm", "arm", "ArmVehicle"),
+}
+"""Protocols that vehicles are served over, with the modules of rookery.sim2real.vehicles and the classes of server and
+vehicle."""
 
 
 def open_link(url: str, group: ContractGroup, clock: TimeSource) -> Link:
@@ -33,13 +42,17 @@ def open_link(url: str, group: ContractGroup, clock: TimeSource) -> Link:
     return made
 
 
-def server_class(protocol: str) -> Any:
-    """The class that serves one robot over a protocol.
+def server_classes(protocol: str) -> tuple[Any, Any]:
+    """The class that serves one robot over a protocol, and that of the vehicle.
 
     Raises:
         RookeryError: no such protocol.
     """
     if protocol not in SERVERS:
         raise unknown("protocol", protocol, SERVERS)
-    module, name = SERVERS[protocol]
-    return getattr(importlib.import_module(f"rookery.sim2real.vehicles.{module}"), name)
+    names = SERVERS[protocol]
+    server, vehicle = (
+        getattr(importlib.import_module(f"rookery.sim2real.vehicles.{module}"), name)
+        for module, name in zip(names[::2], names[1::2], strict=True)
+    )
+    return server, vehicle

@@ -38,6 +38,10 @@ class SimulatedLink(Link):
         self._reading: Reading | None = None
 
     @abc.abstractmethod
+    def advance(self) -> None:
+        """A period of the vehicle."""
+
+    @abc.abstractmethod
     def _sense(self) -> Reading:
         """Measure now."""
 
@@ -79,6 +83,10 @@ class SimulatedDrone(SimulatedLink):
         return Identity(
             "multirotor", self.vehicle.drones.drone.name, tuple(SETPOINTS), QUANTITIES, 1.0 / self.vehicle.period
         )
+
+    def advance(self) -> None:
+        self.vehicle.step()
+        self.receive()
 
     def _sense(self) -> Reading:
         return self.vehicle.sense(self._i)
@@ -143,6 +151,10 @@ class SimulatedJoints(SimulatedLink):
         quantities = (*jointed.QUANTITIES, *self._estimator.quantities)
         told = self._estimator.quantities
         return Identity("joints", v.kind.name, KINDS, quantities, 1.0 / v.period, v.joints, estimated=told)
+
+    def advance(self) -> None:
+        self.vehicle.step()
+        self.receive()
 
     def _sense(self) -> Reading:
         reading = self.vehicle.sense()

@@ -40,7 +40,7 @@ def check_vehicle(controller: Controller, identity: Identity, url: str, commands
     rate = 1.0 / controller.control_dt
     if rate > identity.rate * (1 + 1e-6):
         raise refuse("control_dt", f"commands at {rate:g} Hz", f"at most {identity.rate:g} Hz")
-    if spec.actuation is not None and family == "joints":
+    if spec.actuation is not None and family != "multirotor":
         names = tuple(joint.name for joint in spec.actuation.joints)
         if set(names) - set(identity.joints):
             missing = ", ".join(sorted(set(names) - set(identity.joints)))

@@ -1,7 +1,8 @@
 """EntryMotion and exit: how a vehicle comes to where a policy can begin, and safely down again.
 
 A multirotor takes off to a height over where it stands and comes down by position set-points of its own controller. A jointed
-robot stiffens and moves to its home pose, and goes back to the pose in which it was found, where it is let go.
+robot stiffens and moves to its home pose, and goes back to the pose in which it was found, where it is let go. An arm goes to
+where a policy's episodes begin, and back there at the end.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import ContractGroup
+from rookery.sim2real.links.arm_drive import check_arm
 from rookery.sim2real.links.frames import euler
 from rookery.sim2real.links.joints import JointTargets
 from rookery.sim2real.links.link import Identity, Link
@@ -28,6 +32,11 @@ STAND_S = 2.0  # s, from the pose in which a robot is found to its home pose
 STAND_STILL_S = 0.6  # s, from a policy's last targets to its home pose
 STIFFEN_S = 0.5  # s, in which the servos' stiffness rises or falls
 NEAR_RAD = 0.4  # rad, of every joint from home that counts as standing: soft servos give way under the weight
+SPEED_SHARE = 0.2  # of the joints' limits of speed, at most, on an arm's way home
+LEAST_S = 1.0  # s, of that way
+PEAK = 1.5  # greatest speed of a smooth step by its mean
+HOME_RAD = 0.02  # rad, of every joint from its goal that counts as home
+FAR_RAD = 6.0  # rad, beyond which a way is no arm's
 
 
 class EntryMotion(abc.ABC):
@@ -180,8 +189,62 @@ class _Move:
     gain: tuple[float, float] = (1.0, 1.0)
 
 
+class Homing(EntryMotion):
+    """An arm's: straight in joint angles, at limited speed.
+
+    Args:
+        group: of the contract.
+    """
+
+    def __init__(self, group: ContractGroup) -> None:
+        actuation = check_arm(group)
+        assert actuation.chain is not None and actuation.references is not None
+        self._home = np.array(actuation.chain.start, np.float32)
+        self._top = np.array(actuation.references.speed, np.float32)
+        self._kp, self._kd = np.array([(j.kp, j.kd) for j in actuation.joints], np.float32).T
+        self._from = self._home
+        self._began = self._seconds = 0.0
+
+    def _begin(self, reading: Reading, now: float) -> None:
+        self._from = reading.values["joint angles"].copy()
+        way = np.abs(self._home - self._from)
+        if not way.max() < FAR_RAD:
+            raise RookeryError(
+                f"the arm is {way.max():.1f} rad from where the policy begins: its joints are not the contract's."
+            )
+        self._began = now
+        self._seconds = max(LEAST_S, PEAK * float((way / (SPEED_SHARE * self._top)).max()))
+
+    def _move(self, link: Link, now: float) -> float:
+        """A step of the way; s since its end."""
+        share = float(np.clip((now - self._began) / self._seconds, 0.0, 1.0))
+        smooth = np.float32(share * share * (3.0 - 2.0 * share))
+        link.hold_joints(self._from + smooth * (self._home - self._from), self._kp, self._kd)
+        return now - self._began - self._seconds
+
+    def _there(self, reading: Reading) -> bool:
+        return bool(np.abs(reading.values["joint angles"] - self._home).max() < HOME_RAD)
+
+    def begin(self, reading: Reading, now: float) -> None:
+        self._begin(reading, now)
+
+    def enter(self, link: Link, reading: Reading, now: float) -> None:
+        self._move(link, now)
+
+    def entered(self, reading: Reading, now: float) -> bool:
+        return now - self._began - self._seconds >= SETTLED_S and self._there(reading)
+
+    def begin_exit(self, reading: Reading, now: float, command: Array | None = None) -> None:
+        self._begin(reading, now)
+
+    def leave(self, link: Link, reading: Reading, now: float) -> bool:
+        return self._move(link, now) >= SETTLED_S and self._there(reading)
+
+
 def entry_of(controller: Controller, identity: Identity) -> EntryMotion:
     """The entry for a policy and a vehicle."""
     if identity.family == "multirotor":
         return TakeOff(target=any(q.name == "target" for q in controller.wanted))
+    if identity.family == "arm":
+        return Homing(controller.spec)
     return StandUp(JointTargets(controller.spec))

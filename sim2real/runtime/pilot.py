@@ -175,7 +175,7 @@ class Pilot:
         if self.phase in (Phase.ARMED, Phase.ENTRY, Phase.POLICY, Phase.EXIT):
             fault = self._judge(reading, now)
             if fault is not None:
-                self._emergency(fault)
+                self._emergency(fault, reading.mode if fault.name == "disarmed" else "")
         if self.phase is Phase.EMERGENCY:
             self._react(reading, now)
         elif self.phase is Phase.ARMED:
@@ -191,9 +191,11 @@ class Pilot:
 
     def _judge(self, reading: Reading, now: float) -> Fault | None:
         flying = self.phase is Phase.POLICY
+        follows = self.phase in (Phase.ENTRY, Phase.POLICY)  # on the ground, autopilots disarm by themselves
         return self.filter.check(
             reading, now, self.link.heard, policy=self.policy_stamp if flying else -1.0, misses=self.late,
             target=self.commands.values.get("target") if flying else None, stop=self.commands.stop,
+            armed=not (follows and reading.armed is False),
         )  # fmt: skip
 
     def _armed(self, reading: Reading, now: float) -> None:
@@ -219,6 +221,7 @@ class Pilot:
             for name, value in self._entry.commands(reading).items():
                 self.commands.values.setdefault(name, value)
             self.controller.begin()
+            self.link.begin()
             self._to(Phase.POLICY)
             self.policy_stamp = now
         elif now - self._since > ENTRY_S:
@@ -258,9 +261,10 @@ class Pilot:
         elif now - self._since > EXIT_S:
             self._emergency(Fault("operator"))
 
-    def _emergency(self, fault: Fault) -> None:
+    def _emergency(self, fault: Fault, mode: str = "") -> None:
         self.fault = fault
-        self._to(Phase.EMERGENCY, f"{fault}: {self.settings.reactions[fault.name]}")
+        said = f"{fault} ({mode})" if mode else str(fault)
+        self._to(Phase.EMERGENCY, f"{said}: {self.settings.reactions[fault.name]}")
 
     def _react(self, reading: Reading, now: float) -> None:
         assert self.fault is not None
@@ -308,6 +312,8 @@ class Pilot:
     def _to(self, phase: Phase, why: str = "") -> None:
         if phase is self.phase:
             return
+        if self.phase is Phase.POLICY:
+            self.link.end()
         self.phase = phase
         self._since = self.clock.now()
         self._steps = 0

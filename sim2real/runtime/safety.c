@@ -66,6 +66,8 @@ static int joints_fault(const safety_limits *limits, const safety_sample *s, int
         if (s->joint_position && !(s->joint_position[i] >= limits->joint_low[i] && s->joint_position[i] <= limits->joint_high[i]))
             return SAFETY_JOINT;
         if (s->joint_torque && !(fabsf(s->joint_torque[i]) <= limits->torque[i])) return SAFETY_TORQUE;
+        if (s->joint_velocity && !(fabsf(s->joint_velocity[i]) <= limits->speed[i])) return SAFETY_SPEED;
+        if (s->external_torque && !(fabsf(s->external_torque[i]) <= limits->external[i])) return SAFETY_COLLISION;
     }
     return SAFETY_OK;
 }
@@ -97,6 +99,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
         if (fault == SAFETY_OK) *at = -1;
     }
     if (fault != SAFETY_OK) return fault;
+    if (!s->armed) return SAFETY_DISARMED;
     if (limits->misses > 0 && s->misses >= limits->misses) return SAFETY_DEADLINE;
     if (s->battery >= 0.0 && !(s->battery >= limits->battery)) return SAFETY_BATTERY;
     return SAFETY_OK;

@@ -31,6 +31,9 @@ enum safety_fault {
     SAFETY_SPIN,         /* the body turns too fast */
     SAFETY_JOINT,        /* a joint is outside its limits */
     SAFETY_TORQUE,       /* a joint pushes harder than its limit */
+    SAFETY_SPEED,        /* a joint moves faster than its limit */
+    SAFETY_COLLISION,    /* a joint meets more torque from outside than it may */
+    SAFETY_DISARMED,     /* the vehicle no longer follows set-points */
     SAFETY_DEADLINE,     /* too many control steps in a row began late */
     SAFETY_BATTERY,      /* the battery is low */
     SAFETY_COMMAND,      /* the policy's command is NaN or infinite */
@@ -56,6 +59,8 @@ typedef struct {
     float joint_low[SAFETY_JOINTS];
     float joint_high[SAFETY_JOINTS];
     float torque[SAFETY_JOINTS];
+    float speed[SAFETY_JOINTS];
+    float external[SAFETY_JOINTS]; /* torque from outside */
     float command_low[SAFETY_COMMANDS];
     float command_high[SAFETY_COMMANDS];
     float command_step[SAFETY_COMMANDS]; /* largest change in a control step */
@@ -71,6 +76,7 @@ typedef struct {
     double battery;       /* share that is left; negative: not known */
     int misses;           /* late control steps in a row */
     int operator_stop;
+    int armed;            /* 0: it should follow set-points, and says that it does not */
     int count;            /* of `values` */
     const float *values;  /* all that is measured, side by side */
     const float *position;
@@ -79,6 +85,8 @@ typedef struct {
     const float *angular_velocity;
     const float *joint_position;
     const float *joint_torque;
+    const float *joint_velocity;
+    const float *external_torque;
 } safety_sample;
 
 /* What the filter remembers. */

@@ -20,6 +20,7 @@ SOURCE = Path(__file__).with_name("safety.c")
 MOST = 64  # SAFETY_JOINTS, SAFETY_COMMANDS
 JOINT_MARGIN = 0.15  # rad (m): limits of the contract are those of targets, past which a joint under load swings
 TORQUE_MARGIN = 1.2  # estimates of torque are noisy, and shocks at touch-down pass the drive's limit for a moment
+SPEED_MARGIN = 1.2  # of an arm's joints, which follow references below their limits
 _FLOATS = ctypes.c_float * MOST
 _POINTER = ctypes.c_void_p
 
@@ -31,7 +32,7 @@ class _Limits(ctypes.Structure):
         )),
         *((name, ctypes.c_int) for name in ("misses", "joints", "commands")),
         *((name, _FLOATS) for name in (
-            "joint_low", "joint_high", "torque", "command_low", "command_high", "command_step",
+            "joint_low", "joint_high", "torque", "speed", "external", "command_low", "command_high", "command_step",
         )),
     ]  # fmt: skip
 
@@ -39,9 +40,10 @@ class _Limits(ctypes.Structure):
 class _Sample(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_double) for name in ("now", "heard", "received", "measured", "policy", "battery")),
-        *((name, ctypes.c_int) for name in ("misses", "operator_stop", "count")),
+        *((name, ctypes.c_int) for name in ("misses", "operator_stop", "armed", "count")),
         *((name, _POINTER) for name in (
             "values", "position", "target", "rotation", "angular_velocity", "joint_position", "joint_torque",
+            "joint_velocity", "external_torque",
         )),
     ]  # fmt: skip
 
@@ -88,10 +90,38 @@ def load_filter(build: Path) -> ctypes.CDLL:
     return loaded
 
 
+@dataclass(frozen=True)
+class FilterRanges:
+    """Ranges of a contract's commands and measured joints, as the filter takes them."""
+
+    command_low: tuple[float, ...]
+    command_high: tuple[float, ...]
+    joint_low: tuple[float, ...]
+    joint_high: tuple[float, ...]
+    torque: tuple[float, ...]
+    speed: tuple[float, ...]
+    drive_torque: tuple[float, ...]
+
+
+def filter_ranges(group: ContractGroup) -> FilterRanges:
+    """The ranges of a group: options that are chosen first, then the action's numbers; joints with a margin."""
+    action = group.spec.action
+    options = tuple(float(len(choice.options) - 1) for choice in action.choices)
+    joints = () if group.actuation is None else group.actuation.joints
+    references = None if group.actuation is None else group.actuation.references
+    speeds = [math.inf] * len(joints) if references is None else [SPEED_MARGIN * x for x in references.speed]
+    return FilterRanges(
+        (*[0.0] * len(options), *action.low), (*options, *action.high),
+        tuple(j.lower - JOINT_MARGIN for j in joints), tuple(j.upper + JOINT_MARGIN for j in joints),
+        tuple(TORQUE_MARGIN * j.torque for j in joints), tuple(speeds), tuple(j.torque for j in joints),
+    )  # fmt: skip
+
+
 NAMES = tuple(FAULTS)
 QUANTITIES = {
     "position": "position", "rotation": "rotation", "angular velocity": "angular_velocity", "target": "target",
-    "joint angles": "joint_position", "joint torques": "joint_torque",
+    "joint angles": "joint_position", "joint torques": "joint_torque", "joint velocities": "joint_velocity",
+    "external torques": "external_torque",
 }  # fmt: skip
 """Measured quantities that the filter judges, and their fields in `safety_sample`."""
 
@@ -127,16 +157,14 @@ class SafetyFilter:
         to.fence, to.lowest, to.highest = limits.fence_m, limits.lowest_m, limits.highest_m
         to.spin = math.radians(limits.spin_deg_s)
         to.battery, to.misses = limits.battery, limits.misses
-        action = group.spec.action
-        to.commands = action.size
-        for i, (low, high) in enumerate(zip(action.low, action.high, strict=True)):
-            to.command_low[i], to.command_high[i] = low, high
+        ranges = filter_ranges(group)
+        to.commands, to.joints = len(ranges.command_low), len(ranges.torque)
+        for name in ("command_low", "command_high", "joint_low", "joint_high", "torque", "speed"):
+            values = getattr(ranges, name)
+            getattr(to, name)[: len(values)] = values
+        for i, (low, high) in enumerate(zip(ranges.command_low, ranges.command_high, strict=True)):
             to.command_step[i] = limits.command_change * (high - low)
-        joints = () if group.actuation is None else group.actuation.joints
-        to.joints = len(joints)
-        for i, joint in enumerate(joints):
-            to.joint_low[i], to.joint_high[i] = joint.lower - JOINT_MARGIN, joint.upper + JOINT_MARGIN
-            to.torque[i] = TORQUE_MARGIN * joint.torque
+        to.external[: len(ranges.drive_torque)] = [limits.collision * x for x in ranges.drive_torque]
 
     def reset(self) -> None:
         """Forget the readings and commands before."""
@@ -144,7 +172,7 @@ class SafetyFilter:
 
     def check(
         self, reading: Reading, now: float, heard: float, *, policy: float = -1.0, misses: int = 0,
-        target: Array | None = None, stop: bool = False,
+        target: Array | None = None, stop: bool = False, armed: bool = True,
     ) -> Fault | None:  # fmt: skip
         """The first fault that holds.
 
@@ -155,12 +183,13 @@ class SafetyFilter:
             misses: late control steps in a row.
             target: [3] m, world, that the fence stands around.
             stop: the operator asks for a stop.
+            armed: False where the vehicle should follow set-points and says that it does not.
         """
         s = self._sample
         s.now, s.heard, s.received, s.measured = now, heard, reading.received, reading.measured
         s.policy = policy
         s.battery = -1.0 if reading.battery is None else reading.battery
-        s.misses, s.operator_stop = misses, stop
+        s.misses, s.operator_stop, s.armed = misses, stop, armed
         flat = (
             np.concatenate([v.ravel() for v in reading.values.values()]) if reading.values else np.zeros(0, np.float32)
         )

@@ -34,6 +34,9 @@ FAULTS = {
     "spin": "it turns too fast",
     "joint": "a joint is outside its limits",
     "torque": "a joint pushes harder than its limit",
+    "speed": "a joint moves faster than its limit",
+    "collision": "something pushes against the arm",
+    "disarmed": "the vehicle no longer follows",
     "deadline": "too many control steps in a row were late",
     "battery": "the battery is low",
     "command": "the policy's command is not finite",
@@ -44,13 +47,13 @@ REACTIONS = {
     "land": "a multirotor comes down by its own controller and stops its motors",
     "stop": "motors stop at once",
     "damp": "joints only resist motion",
-    "hold": "joints stay where they are",
-    "sit": "joints move to the rest pose, then only resist",
+    "hold": "joints stay where they are; an arm brakes, and its own controller holds it",
+    "sit": "joints move to the rest pose, an arm's home, then only resist",
 }
 
-BY_FAMILY = {"multirotor": "land", "joints": "damp"}
+BY_FAMILY = {"multirotor": "land", "joints": "damp", "arm": "hold"}
 """What a fault leads to where nothing else is said."""
-ALLOWED = {"multirotor": ("land", "stop"), "joints": ("damp", "hold", "sit")}
+ALLOWED = {"multirotor": ("land", "stop"), "joints": ("damp", "hold", "sit"), "arm": ("hold", "damp", "sit")}
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Limits:
     highest_m: float = math.inf  # m
     spin_deg_s: float = 720.0  # deg/s
     battery: float = 0.15  # share that is left
+    collision: float = 0.4  # external torque of a joint, share of its limit of torque
     command_change: float = math.inf  # largest change in a control step, share of the command's range
 
     def __post_init__(self) -> None:
@@ -99,7 +103,10 @@ class SafetySettings:
 
 def family_of(group: ContractGroup) -> str:
     """Family of robots that a group of a contract is for."""
-    return "multirotor" if group.actuation is not None and group.actuation.multirotor is not None else "joints"
+    actuation = group.actuation
+    if actuation is not None and actuation.multirotor is not None:
+        return "multirotor"
+    return "arm" if actuation is not None and actuation.references is not None else "joints"
 
 
 def safety_settings(contract: Contract, group: str, overrides: Path | None = None) -> SafetySettings:

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import Contract, ContractGroup
+from rookery.sim2real.links.arm_drive import check_arm
 from rookery.sim2real.links.joints import JointTargets
 from rookery.sim2real.links.simulated import SimulatedDrone, SimulatedJoints
+from rookery.sim2real.links.simulated_arm import SimulatedArm
 from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.settings import family_of
+from rookery.sim2real.vehicles.arm import PERIOD_S, ArmVehicle
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.joints import DRIVE_DT, JointVehicle
 
@@ -18,7 +22,14 @@ TIMEOUT_S = 0.06  # s without a set-point after which a vehicle's own fail-safe 
 DRONE_DT = 0.01  # s, control step of the simulated drones
 
 
-def simulated(controller: Controller, clock: TimeSource, make: Callable[..., Any]) -> SimulatedDrone | SimulatedJoints:
+def period_of(contract: Contract, group: ContractGroup) -> float:
+    """s, of `advance` of the simulated vehicle for a group."""
+    return PERIOD_S if family_of(group) == "arm" else contract.control_dt
+
+
+def simulated(
+    controller: Controller, clock: TimeSource, make: Callable[..., Any]
+) -> SimulatedDrone | SimulatedJoints | SimulatedArm:
     """A link to a new vehicle of the family that the contract is for.
 
     Args:
@@ -30,6 +41,10 @@ def simulated(controller: Controller, clock: TimeSource, make: Callable[..., Any
         RookeryError: no simulated vehicle can be flown at the policy's rate, or takes its commands.
     """
     given = controller.contract.task_config
+    if family_of(controller.spec) == "arm":
+        check_arm(controller.spec)  # refuses before a world is made
+        env = make(controller.contract.task_id, num_envs=1, config=dict(given))
+        return SimulatedArm(ArmVehicle(env), clock, controller.spec)
     if family_of(controller.spec) != "multirotor":
         JointTargets(controller.spec)  # refuses before a world is made
         config: dict[str, Any] = {k: given[k] for k in ("robot",) if k in given}

@@ -27,7 +27,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.links.frames import matrix
 from rookery.sim2real.runtime.reading import FOOT_FORCES, SPECIFIC_FORCE, Array, Reading
 from rookery.sim2real.vehicles.noise import turned
-from rookery.tasks.locomanip.base import LeggedTask
+from rookery.tasks.locomanip.legged_task import LeggedTask
 
 if TYPE_CHECKING:
     from rookery.sim.envs.vec_env import VecEnv

@@ -21,6 +21,7 @@ class Port:
         seed: of them.
 
     Attributes:
+        socket: its own, which does not wait.
         arriving, leaving: packets with their peers that are still on the way.
 
     Raises:
@@ -29,7 +30,7 @@ class Port:
 
     def __init__(self, number: int, network: NetworkConfig | None = None, seed: int = 0) -> None:
         config = NetworkConfig() if network is None else network
-        self._socket = bind_udp("0.0.0.0", number, "the vehicle")
+        self.socket = bind_udp("0.0.0.0", number, "the vehicle")
         self.leaving: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed)
         self.arriving: PacketChannel[tuple[bytes, Peer]] = PacketChannel(config, 2 * seed + 1)
 
@@ -37,7 +38,7 @@ class Port:
         """All packets that have arrived at `now`, s."""
         while True:
             try:
-                self.arriving.put(now, self._socket.recvfrom(LONGEST))
+                self.arriving.put(now, self.socket.recvfrom(LONGEST))
             except (BlockingIOError, ConnectionError):
                 break
         return self.arriving.take(now)
@@ -46,8 +47,8 @@ class Port:
         """Send the packets that have passed the network at `now`, s."""
         for packet, peer in self.leaving.take(now):
             with contextlib.suppress(OSError):
-                self._socket.sendto(packet, peer)
+                self.socket.sendto(packet, peer)
 
     def close(self) -> None:
         """Free it."""
-        self._socket.close()
+        self.socket.close()

@@ -1,4 +1,4 @@
-"""Vehicles in real time: physics and telemetry at the control rate, until somebody stops it."""
+"""Vehicles in real time: physics and telemetry at their own rate, until somebody stops it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Vehicle(Protocol):
     """s, of `step`."""
 
     def step(self) -> None:
-        """Onboard software and physics of one control step."""
+        """Onboard software and physics of a period."""
 
 
 class Server(Protocol):

@@ -1,0 +1,48 @@
+"""franka-sim with its defaults but for the limits, which stop the arm: MJCF, host to bind, UDP port of a tracker, body or "".
+
+It runs in the environment of franka-sim, which wants an older MuJoCo. A thread plays the tracker: the place of the drawer's
+handle, or a fixed place, in the words of table-top tasks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from typing import Any
+
+os.environ["FR3_MJCF"] = sys.argv[1]
+
+from franka_sim.franka_sim_server import FrankaSimServer  # noqa: E402
+
+
+def track(server: Any, port: int, first: dict[str, list[float]]) -> None:
+    """Send what a camera would see at 100 Hz."""
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    name = "first object's position"
+    start = list(first[name])
+    physics = server.physics_sim
+    slide = None
+    while True:
+        time.sleep(0.01)
+        if physics.model is None:
+            continue
+        if slide is None:
+            names = [physics.model.joint(i).name for i in range(physics.model.njnt)]
+            slide = physics.model.joint("furniture/slide").qposadr[0] if "furniture/slide" in names else -1
+        out = float(physics.data.qpos[slide]) if slide >= 0 else 0.0
+        sender.sendto(json.dumps(first | {name: [start[0], start[1] - out, start[2]]}).encode(), ("127.0.0.1", port))
+
+
+with contextlib.suppress(
+    OSError
+):  # as `rookery vehicle` asks for: other programs of the machine would stop it for too long
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(15))
+server = FrankaSimServer(enable_gripper=True, enforce_motion_limits=True)
+threading.Thread(target=track, args=(server, int(sys.argv[2]), json.loads(sys.argv[3])), daemon=True).start()
+print("ready", flush=True)
+server.start()
