@@ -48,6 +48,9 @@ HOLD_S = 0.06  # s that a set-point is repeated; the robot must be safe 80 ms af
 DAMP_S = 1.0  # s of damping after that, so that lost messages do not matter, before silence
 OTHERS_S = 0.3  # s in which set-points of others would be heard
 SWITCHER_S = 0.5  # s for the motion switcher to answer
+OVERTAKEN_S = (
+    1.0  # s; a state that is older than the newest by less was overtaken on its way, by more: the clock went back
+)
 DAMPING = 5.0  # of the fail-safe, by that of the servos; as that of simulated legs
 STILL_RAD_S, STILL_S = 0.3, 0.5  # joints that only damp and are so slow for so long: it lies
 MARGIN_RAD = 0.3  # outside of a joint's range that encoders may tell
@@ -169,12 +172,16 @@ class UnitreeLink(Link):
     def _run(self) -> None:
         due = time.monotonic()
         while not self._over.is_set():
-            record = self._newest()
-            if record is not None:
-                self._receive(record)
-            self._send()
+            self._cycle()
             due = max(due + PERIOD_S, time.monotonic() - PERIOD_S)
             time.sleep(max(0.0, due - time.monotonic()))
+
+    def _cycle(self) -> None:
+        """The newest state in, a set-point out."""
+        record = self._newest()
+        if record is not None:
+            self._receive(record)
+        self._send()
 
     def _newest(self) -> Record | None:
         """The newest state that has arrived and is whole."""
@@ -190,6 +197,9 @@ class UnitreeLink(Link):
     def _receive(self, record: Record) -> None:
         now = self._clock.now()
         self.heard = now
+        measured = int(record["tick"]) / 1e3
+        if self._reading is not None and 0.0 < self._reading.measured - measured < OVERTAKEN_S:
+            return
         motors, imu, battery = record["motor_state"][:N], record["imu_state"], record["bms_state"]
         joints = {"joint angles": "q", "joint velocities": "dq", "joint torques": "tau_est"}
         values = {name: motors[field].copy() for name, field in joints.items()}
@@ -197,7 +207,6 @@ class UnitreeLink(Link):
             "rotation": _attitude(record), "angular velocity": imu["gyroscope"].copy(),
             SPECIFIC_FORCE: imu["accelerometer"].copy(), FOOT_FORCES: record["foot_force"][_FEET].astype(np.float32),
         }  # fmt: skip
-        measured = int(record["tick"]) / 1e3
         estimates = self._estimator.update(values, measured)
         slow = float(np.abs(values["joint velocities"]).max()) < STILL_RAD_S
         if self._order is not None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -158,8 +159,19 @@ def crc32(words: bytes) -> int:
     return int.from_bytes(turned.to_bytes(4, "little").translate(_REVERSED), "big")
 
 
+@cache
+def _members(dtype: np.dtype[Any]) -> NDArray[np.uint8]:
+    """255 at the bytes of a C struct that belong to members, 0 at padding."""
+    places: list[int] = []
+    _walk(dtype, 0, places, dtype.itemsize)
+    out = np.zeros(dtype.itemsize + 1, np.uint8)
+    out[places] = 255
+    return out[:-1]
+
+
 def _crc_of(record: Record) -> int:
-    return crc32(record.tobytes()[:-4])
+    raw = np.frombuffer(record.tobytes(), np.uint8) & _members(record.dtype)  # NumPy's copies leave padding as it was
+    return crc32(raw.tobytes()[:-4])
 
 
 def seal(record: Record) -> Record:
