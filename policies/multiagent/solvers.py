@@ -98,7 +98,7 @@ def latest(payoffs: ArrayLike) -> Mixture:
 def nash(payoffs: ArrayLike) -> Mixture:
     """An equilibrium of the zero-sum game, by linear programs (von Neumann 1928; Shoham and Leyton-Brown 2009, 4.1).
 
-    Where there are several equilibria it is one of the corners.
+    Where there are several equilibria it is one that plays later members, the newer ones, most.
     """
     matrix = check_payoffs(payoffs)
     if is_symmetric(matrix):
@@ -112,13 +112,15 @@ def _maximin(payoffs: Array) -> Array:
     from scipy.optimize import linprog
 
     rows, columns = payoffs.shape
-    cost = np.append(np.zeros(rows), -1.0)
-    found = linprog(
-        cost, A_ub=np.hstack((-payoffs.T, np.ones((columns, 1)))), b_ub=np.zeros(columns),
-        A_eq=np.append(np.ones(rows), 0.0)[None], b_eq=[1.0], bounds=[(0.0, None)] * rows + [(None, None)], method="highs-ds",
-    )  # fmt: skip
+    limits: dict[str, Any] = {"A_ub": np.hstack((-payoffs.T, np.ones((columns, 1)))), "b_ub": np.zeros(columns)}
+    limits |= {"A_eq": np.append(np.ones(rows), 0.0)[None], "b_eq": [1.0], "method": "highs-ds"}
+    found = linprog(np.append(np.zeros(rows), -1.0), bounds=[(0.0, None)] * rows + [(None, None)], **limits)
     if found.x is None:
         raise RookeryError(f"the linear program of the payoff matrix was not solved ({found.message}).")
+    # of those that are worth as much, the one with the newest members
+    least = float(found.x[-1]) - 1e-9
+    newest = linprog(np.append(-np.arange(rows) / rows, 0.0), bounds=[(0.0, None)] * rows + [(least, None)], **limits)
+    found = found if newest.x is None else newest
     mixture = np.clip(found.x[:-1], 0.0, None)
     mixture /= mixture.sum()
     exact = _polished(payoffs, mixture, found.slack)

@@ -72,19 +72,19 @@ class TagConfig(DroneConfig):
     arena_m: float = 2.0  # m, half-width of the arena in x and y
     ceiling_m: float = 2.5  # m, its height
     bounds_m: float = 0.5  # m, outside the arena; farther is a crash
-    tag_m: float = 0.5  # m, from a pursuer's middle to an evader's
+    tag_m: float = 0.4  # m, from a pursuer's middle to an evader's
     height_m: float = 1.2  # m, of the starts
     start_box_m: float = 0.2  # m, half-width of the box of starts around each place
     start_speed: float = 0.2  # m/s, half-width per axis
     start_tilt: float = math.radians(10.0)  # rad, at most
     start_spin: float = 0.2  # rad/s, half-width per axis
-    reward: Weights = Weights(win=10.0, closing=1.0, apart=1.0, ang_vel=-0.002, action_rate=-0.01, crash=-5.0)
+    reward: Weights = Weights(win=10.0, closing=1.0, apart=1.0, free=0.05, ang_vel=-0.002, action_rate=-0.01, crash=-5.0)
 
 
 class Tag(DroneTask):
     """One drone pursues another in an arena.
 
-    Success: a pursuer has come within 0.5 m of an evader, the pursuers' win.
+    Success: a pursuer has come within 0.4 m of an evader, the pursuers' win.
 
     Who is touched within a control step counts, too: judged on straight lines between two control steps. The evaders win when
     the time is up. Whoever crashes (into the ground, a pillar, a drone of the own team, or out of the arena by more than 0.5 m)
@@ -351,7 +351,11 @@ class Tag(DroneTask):
             nearer = way * self.closing[:, rows]
             result = (own.float() - other.float())[:, None].expand_as(nearer).clone()
             out[role] = {name: value[:, rows] for name, value in motion.items()}
-            out[role] |= {"win": result, "closing" if role == "pursuer" else "apart": nearer}
+            out[role]["win"] = result
+            if role == "pursuer":
+                out[role]["closing"] = nearer
+            else:
+                out[role] |= {"apart": nearer, "free": (~self.tagged).float()[:, None].expand_as(nearer).clone()}
         return out
 
     def terminated(self) -> Tensor:
