@@ -27,6 +27,8 @@ __all__ = [
 Array = NDArray[np.float64]
 SYMMETRY = 1e-9
 """Largest departure of a payoff matrix from M = -M' that counts as rounding."""
+TIGHT = 1e-6
+"""Probabilities and slacks below which a linear program's answer is taken for 0, before it is solved exactly."""
 
 
 @dataclass(frozen=True)
@@ -118,26 +120,28 @@ def _maximin(payoffs: Array) -> Array:
     if found.x is None:
         raise RookeryError(f"the linear program of the payoff matrix was not solved ({found.message}).")
     # of those that are worth as much, the one with the newest members
-    least = float(found.x[-1]) - 1e-9
+    least = float(found.x[-1]) - 0.01 * TIGHT
     newest = linprog(np.append(-np.arange(rows) / rows, 0.0), bounds=[(0.0, None)] * rows + [(least, None)], **limits)
-    found = found if newest.x is None else newest
-    mixture = np.clip(found.x[:-1], 0.0, None)
-    mixture /= mixture.sum()
-    exact = _polished(payoffs, mixture, found.slack)
-    return mixture if exact is None or (exact @ payoffs).min() < (mixture @ payoffs).min() else exact
+    answers = [p.x[:-1].clip(0.0) / p.x[:-1].clip(0.0).sum() for p in (newest, found) if p.x is not None]
+    exact = [_polished(payoffs, mixture) for mixture in answers]
+    known = [mixture for mixture in (*exact, *answers[::-1]) if mixture is not None]
+    worth = [float((mixture @ payoffs).min()) for mixture in known]
+    return next(m for m, w in zip(known, worth, strict=True) if w >= max(worth) - 1e-12)
 
 
-def _polished(payoffs: Array, mixture: Array, slack: Array) -> Array | None:
+def _polished(payoffs: Array, mixture: Array) -> Array | None:
     """The mixture on the same rows that makes the tight columns exactly equal; None where there is none. A linear program's
-    own answer is right to about 1e-9, the equations that it found to 1e-15."""
-    rows, columns = np.flatnonzero(mixture > 1e-9), np.flatnonzero(slack < 1e-9)
+    own answer is right to about 1e-8, the equations that it found to 1e-15."""
+    worth = mixture @ payoffs
+    rows, columns = np.flatnonzero(mixture > TIGHT), np.flatnonzero(worth < worth.min() + TIGHT)
     equal = np.hstack((payoffs[np.ix_(rows, columns)].T, -np.ones((len(columns), 1))))
     system = np.vstack((equal, np.append(np.ones(len(rows)), 0.0)))
     solved, *_ = np.linalg.lstsq(system, np.append(np.zeros(len(columns)), 1.0), rcond=None)
-    if (solved[:-1] < 0.0).any():
+    if (solved[:-1] < -1e-12).any():
         return None
     exact = np.zeros(len(mixture))
-    exact[rows] = solved[:-1] / solved[:-1].sum()
+    exact[rows] = solved[:-1].clip(0.0)
+    exact /= exact.sum()
     return exact
 
 

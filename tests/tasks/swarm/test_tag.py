@@ -51,10 +51,24 @@ def test_closest_approach_is_that_of_finely_sampled_ways() -> None:
     assert closest_approach(same, same, same, same + 2.0).item() == pytest.approx(0.0)
 
 
+def test_pursuers_are_slower_as_their_actions_say() -> None:
+    env = make(1, pursuer_speed=0.5)
+    specs = {g: s.action for g, s in env.groups.items()}
+    assert specs["pursuer"].high[:3] == tuple(0.5 * v for v in specs["evader"].high[:3])
+    assert specs["pursuer"].high[3] == specs["evader"].high[3]
+    put(env, 0, 0, (-1.0, -1.9, 1.2))
+    put(env, 0, 1, (-1.0, 1.9, 1.2))
+    ahead = torch.tensor([[[0.5, 0.0, 0.0, 0.0]]])
+    for _ in range(25):
+        env.step({"pursuer": ahead, "evader": ahead})
+    pursuer, evader = env.task.drones.bodies.lin_vel[0, :, 0].tolist()
+    assert pursuer == pytest.approx(0.5 * evader, rel=0.1) and evader == pytest.approx(1.0, rel=0.15)
+
+
 def test_a_tag_ends_the_episode_and_wins() -> None:
     env = make(3)
     put(env, 0, 0, (0.0, 0.0, 1.2))
-    put(env, 0, 1, (0.35, 0.0, 1.2))  # within reach
+    put(env, 0, 1, (0.45, 0.0, 1.2))  # within reach
     put(env, 1, 0, (0.0, 0.0, 1.2))
     put(env, 1, 1, (0.6, 0.0, 1.2))  # out of it
     put(env, 2, 0, (-0.7, 0.25, 1.2), (28.0, 0.0, 0.0))
@@ -144,7 +158,7 @@ def test_starts_are_turned_at_random_and_teams_apart() -> None:
 
 
 def test_controllers_play_and_do_not_crash() -> None:
-    for config in ({"tag_m": 0.5}, {"pursuers": 3, "evaders": 2, "pillars": 2, "arena_m": 3.5}):
+    for config in ({"pursuer_speed": 1.0}, {"pursuers": 3, "evaders": 2, "pillars": 2, "arena_m": 3.5}):
         env = rookery.make("drone-tag", 64, config=config)
         result = evaluate(env, env.controller(), 64)
         assert result["metrics"]["crash"] < 0.1
