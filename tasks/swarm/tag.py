@@ -80,7 +80,7 @@ class TagConfig(DroneConfig):
     start_tilt: float = math.radians(10.0)  # rad, at most
     start_spin: float = 0.2  # rad/s, half-width per axis
     reward: Weights = Weights(
-        win=10.0, closing=1.0, apart=1.0, free=0.05, ang_vel=-0.002, action_rate=-0.01, crash=-5.0
+        win=10.0, closing=5.0, apart=5.0, free=0.05, ang_vel=-0.0005, action_rate=-0.002, crash=-10.0
     )
 
 
@@ -109,7 +109,7 @@ class Tag(DroneTask):
     )
 
     Config: ClassVar[type] = TagConfig
-    interface: ClassVar[tuple[str, ...]] = ("pursuers", "evaders", "pillars", "num_drones", "pursuer_speed")
+    interface: ClassVar[tuple[str, ...]] = ("pursuers", "evaders", "pillars")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "obstacle", "tag")
     event_names: ClassVar[tuple[str, ...]] = ("crash", "tag")
     headline: ClassVar[str] = "pursuers_wins"
