@@ -188,7 +188,7 @@ WEIGHTINGS: dict[str, Callable[[Array], Array]] = {
     "linear_capped": lambda rate: np.minimum(0.5, 1.0 - rate),
     "variance": lambda rate: rate * (1.0 - rate),
 }
-"""How much a learner that wins at a rate x against an opponent should play it (Vinyals et al. 2019, AlphaStar)."""
+"""Weights by which a learner plays opponents that it wins against at a rate x (Vinyals et al. 2019, AlphaStar)."""
 
 
 def prioritized(win_rates: ArrayLike, weighting: str = "squared") -> Array:
@@ -224,7 +224,7 @@ SOLVERS: dict[str, Callable[[Any], Mixture]] = {
 
 
 def exploitability(payoffs: ArrayLike, mixture: Mixture) -> tuple[float, float]:
-    """What the best members in the matrix win against a mixture: of the row player against its columns, and of the column
+    """Payoffs of the best members in the matrix against a mixture: of the row player against its columns, and of the column
     player against its rows. Their sum, NashConv, is 0 in an equilibrium and positive elsewhere."""
     matrix = check_payoffs(payoffs)
     return float((matrix @ mixture.columns).max()), float((-(mixture.rows @ matrix)).max())

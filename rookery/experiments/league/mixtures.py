@@ -33,7 +33,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Of the candidate and of its folder."""
+        """Name of the candidate and of its folder."""
         return f"{prefix(self.population)}-{self.iteration:02d}" + ("" if self.kind == "main" else f"-{self.kind}")
 
 
@@ -101,7 +101,7 @@ def _latest_main(members: list[LeagueMember]) -> LeagueMember:
 
 
 def opponents_of(state: LeagueState, plan: Plan, mixture: dict[str, float], policies: dict[str, str]) -> Opponents:
-    """What the training of a candidate reads.
+    """The opponents that the training of a candidate reads.
 
     Args:
         state: of the league.
@@ -123,7 +123,7 @@ def parent_of(state: LeagueState, plan: Plan) -> str:
 
 
 def value_of(state: LeagueState, population: str, mixture: dict[str, float]) -> float:
-    """What a population scores already against a mixture of its opponents, by its own meta-strategy; a half where it plays
+    """Score that a population has already against a mixture of its opponents, by its own meta-strategy; a half where it plays
     itself."""
     if state.symmetric:
         return 0.5
