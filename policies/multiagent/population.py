@@ -23,7 +23,7 @@ __all__ = ["Population"]
 
 Rows = dict[str, Tensor]
 KEEP = 0.99
-"""What an earlier result still counts for when another one is known."""
+"""Weight of an earlier result when another one is known."""
 PRIOR = 2.0
 """Episodes, half of them won, that count beside those played."""
 

@@ -79,7 +79,7 @@ def bradley_terry(first: Index, second: Index, score: Array, games: Array, count
 
 @dataclass(frozen=True)
 class Cyclicity:
-    """Share of a payoff matrix that no rating can tell.
+    """The part of a payoff matrix that no rating can tell.
 
     Args:
         share: of the sum of squares of all payoffs that is cyclic, 0 to 1; of two roles, of that about the mean.

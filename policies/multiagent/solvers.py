@@ -27,6 +27,8 @@ __all__ = [
 Array = NDArray[np.float64]
 SYMMETRY = 1e-9
 """Largest departure of a payoff matrix from M = -M' that counts as rounding."""
+TIGHT = 1e-6
+"""Probabilities and slacks below which a linear program's answer is taken for 0, before it is solved exactly."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def latest(payoffs: ArrayLike) -> Mixture:
 def nash(payoffs: ArrayLike) -> Mixture:
     """An equilibrium of the zero-sum game, by linear programs (von Neumann 1928; Shoham and Leyton-Brown 2009, 4.1).
 
-    Where there are several equilibria it is one of the corners.
+    Where there are several equilibria it is one that plays later members, the newer ones, most.
     """
     matrix = check_payoffs(payoffs)
     if is_symmetric(matrix):
@@ -112,30 +114,34 @@ def _maximin(payoffs: Array) -> Array:
     from scipy.optimize import linprog
 
     rows, columns = payoffs.shape
-    cost = np.append(np.zeros(rows), -1.0)
-    found = linprog(
-        cost, A_ub=np.hstack((-payoffs.T, np.ones((columns, 1)))), b_ub=np.zeros(columns),
-        A_eq=np.append(np.ones(rows), 0.0)[None], b_eq=[1.0], bounds=[(0.0, None)] * rows + [(None, None)], method="highs-ds",
-    )  # fmt: skip
+    limits: dict[str, Any] = {"A_ub": np.hstack((-payoffs.T, np.ones((columns, 1)))), "b_ub": np.zeros(columns)}
+    limits |= {"A_eq": np.append(np.ones(rows), 0.0)[None], "b_eq": [1.0], "method": "highs-ds"}
+    found = linprog(np.append(np.zeros(rows), -1.0), bounds=[(0.0, None)] * rows + [(None, None)], **limits)
     if found.x is None:
         raise RookeryError(f"the linear program of the payoff matrix was not solved ({found.message}).")
-    mixture = np.clip(found.x[:-1], 0.0, None)
-    mixture /= mixture.sum()
-    exact = _polished(payoffs, mixture, found.slack)
-    return mixture if exact is None or (exact @ payoffs).min() < (mixture @ payoffs).min() else exact
+    # of those that are worth as much, the one with the newest members
+    least = float(found.x[-1]) - 0.01 * TIGHT
+    newest = linprog(np.append(-np.arange(rows) / rows, 0.0), bounds=[(0.0, None)] * rows + [(least, None)], **limits)
+    answers = [p.x[:-1].clip(0.0) / p.x[:-1].clip(0.0).sum() for p in (newest, found) if p.x is not None]
+    exact = [_polished(payoffs, mixture) for mixture in answers]
+    known = [mixture for mixture in (*exact, *answers[::-1]) if mixture is not None]
+    worth = [float((mixture @ payoffs).min()) for mixture in known]
+    return next(m for m, w in zip(known, worth, strict=True) if w >= max(worth) - 1e-12)
 
 
-def _polished(payoffs: Array, mixture: Array, slack: Array) -> Array | None:
+def _polished(payoffs: Array, mixture: Array) -> Array | None:
     """The mixture on the same rows that makes the tight columns exactly equal; None where there is none. A linear program's
-    own answer is right to about 1e-9, the equations that it found to 1e-15."""
-    rows, columns = np.flatnonzero(mixture > 1e-9), np.flatnonzero(slack < 1e-9)
+    own answer is right to about 1e-8, the equations that it found to 1e-15."""
+    worth = mixture @ payoffs
+    rows, columns = np.flatnonzero(mixture > TIGHT), np.flatnonzero(worth < worth.min() + TIGHT)
     equal = np.hstack((payoffs[np.ix_(rows, columns)].T, -np.ones((len(columns), 1))))
     system = np.vstack((equal, np.append(np.ones(len(rows)), 0.0)))
     solved, *_ = np.linalg.lstsq(system, np.append(np.zeros(len(columns)), 1.0), rcond=None)
-    if (solved[:-1] < 0.0).any():
+    if (solved[:-1] < -1e-12).any():
         return None
     exact = np.zeros(len(mixture))
-    exact[rows] = solved[:-1] / solved[:-1].sum()
+    exact[rows] = solved[:-1].clip(0.0)
+    exact /= exact.sum()
     return exact
 
 
@@ -182,7 +188,7 @@ WEIGHTINGS: dict[str, Callable[[Array], Array]] = {
     "linear_capped": lambda rate: np.minimum(0.5, 1.0 - rate),
     "variance": lambda rate: rate * (1.0 - rate),
 }
-"""How much a learner that wins at a rate x against an opponent should play it (Vinyals et al. 2019, AlphaStar)."""
+"""Weights by which a learner plays opponents that it wins against at a rate x (Vinyals et al. 2019, AlphaStar)."""
 
 
 def prioritized(win_rates: ArrayLike, weighting: str = "squared") -> Array:
@@ -218,7 +224,7 @@ SOLVERS: dict[str, Callable[[Any], Mixture]] = {
 
 
 def exploitability(payoffs: ArrayLike, mixture: Mixture) -> tuple[float, float]:
-    """Wins of the best members in the matrix against a mixture: of the row player against its columns, and of the column
+    """Payoffs of the best members in the matrix against a mixture: of the row player against its columns, and of the column
     player against its rows. Their sum, NashConv, is 0 in an equilibrium and positive elsewhere."""
     matrix = check_payoffs(payoffs)
     return float((matrix @ mixture.columns).max()), float((-(mixture.rows @ matrix)).max())

@@ -181,7 +181,7 @@ def _common_config(a: Player, b: Player) -> dict[str, Any]:
 
 
 def act_of(player: Player, env: Env, groups: Collection[str]) -> Act:
-    """The policy or controller that acts for a player.
+    """The function that acts for a player.
 
     Args:
         player: of `find_player`.

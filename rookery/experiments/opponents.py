@@ -43,7 +43,7 @@ class Member:
     policy: str
     """Run folder, a zoo policy's name, or "controller"."""
     weight: float = 1.0
-    """How likely it is drawn, against the others' weights."""
+    """Its share of the draws, against the others' weights."""
 
 
 @dataclass(frozen=True)

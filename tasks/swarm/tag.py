@@ -34,7 +34,7 @@ from rookery.sim.quantities import (
     velocity,
 )
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.terms import Expression
 from rookery.tasks.drones.air import air
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
@@ -66,6 +66,7 @@ class TagConfig(DroneConfig):
     num_drones: int = 0  # in each world: pursuers and evaders; 0 for their sum
     pillars: int = 0  # up to 4, between the teams at first
     action: str = "velocity"  # rotor_thrust, ctbr, attitude and position fly too
+    pursuer_speed: float = 0.8  # share of the evaders' velocities that pursuers command, with action=velocity
     dt: float = 0.005  # s, physics step
     control_dt: float = 0.05  # s, policy step
     episode_s: float = 10.0  # s, for which an evader has to escape
@@ -78,7 +79,9 @@ class TagConfig(DroneConfig):
     start_speed: float = 0.2  # m/s, half-width per axis
     start_tilt: float = math.radians(10.0)  # rad, at most
     start_spin: float = 0.2  # rad/s, half-width per axis
-    reward: Weights = Weights(win=10.0, closing=1.0, apart=1.0, ang_vel=-0.002, action_rate=-0.01, crash=-5.0)
+    reward: Weights = Weights(
+        win=10.0, closing=5.0, apart=5.0, free=0.05, ang_vel=-0.0005, action_rate=-0.002, crash=-10.0
+    )
 
 
 class Tag(DroneTask):
@@ -88,8 +91,8 @@ class Tag(DroneTask):
 
     Who is touched within a control step counts, too: judged on straight lines between two control steps. The evaders win when
     the time is up. Whoever crashes (into the ground, a pillar, a drone of the own team, or out of the arena by more than 0.5 m)
-    loses for its team; if drones of both teams do in one step, nobody wins. All drones are alike, so evaders win by turning
-    sooner, and pursuers by cutting corners and, where they are several, by coming from several sides.
+    loses for its team; if drones of both teams do in one step, nobody wins. Pursuers are slower than evaders, as in the
+    predator and prey of MPE (1.0 against 1.3): they win by cutting corners and, where they are several, from several sides.
     """
 
     name = "drone-tag"
@@ -106,7 +109,7 @@ class Tag(DroneTask):
     )
 
     Config: ClassVar[type] = TagConfig
-    interface: ClassVar[tuple[str, ...]] = ("pursuers", "evaders", "pillars", "num_drones")
+    interface: ClassVar[tuple[str, ...]] = ("pursuers", "evaders", "pillars")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "obstacle", "tag")
     event_names: ClassVar[tuple[str, ...]] = ("crash", "tag")
     headline: ClassVar[str] = "pursuers_wins"
@@ -132,6 +135,8 @@ class Tag(DroneTask):
         c = self.cfg
         if self.sees:
             raise RookeryError(f"drones in a game of tag observe each other's places, got obs={c.obs}: leave it out.")
+        if not 0.0 < c.pursuer_speed <= 1.0:
+            raise RookeryError(f"pursuer_speed is a share above 0 and at most 1, got {c.pursuer_speed}.")
         if not 0 <= c.pillars <= MOST_PILLARS:
             raise RookeryError(f"pillars must be from 0 to {MOST_PILLARS}, got {c.pillars}.")
         room = 2.0 * (BACK * c.arena_m - math.sqrt(3.0) * c.start_box_m)
@@ -192,7 +197,8 @@ class Tag(DroneTask):
     def groups(self) -> dict[str, Group]:
         c = self.cfg
         sizes = {"pursuer": (c.pursuers, c.evaders), "evader": (c.evaders, c.pursuers)}
-        return {role: Group(own, self._terms(own - 1, others), self.action) for role, (own, others) in sizes.items()}
+        actions = {"pursuer": slower(self.action, c.pursuer_speed), "evader": self.action}
+        return {role: Group(own, self._terms(own - 1, others), actions[role]) for role, (own, others) in sizes.items()}
 
     def _terms(self, mates: int, opponents: int) -> tuple[Term, ...]:
         """The observation of a drone with so many others of its team, and opponents."""
@@ -273,7 +279,10 @@ class Tag(DroneTask):
         last, previous = self._actions
         previous[:] = last
         last[:] = torch.cat([self.given[role] for role in ROLES], 1).numpy()
-        self.drones.apply(torch.cat([actions[role] for role in ROLES], -2))
+        commands = torch.cat([actions[role] for role in ROLES], -2)
+        if self.cfg.action == "velocity":
+            commands[..., : self.cfg.pursuers, :3] *= self.cfg.pursuer_speed
+        self.drones.apply(commands)
 
     def advance(self) -> None:
         pos, p = self.drones.bodies.pos, self.cfg.pursuers
@@ -351,7 +360,11 @@ class Tag(DroneTask):
             nearer = way * self.closing[:, rows]
             result = (own.float() - other.float())[:, None].expand_as(nearer).clone()
             out[role] = {name: value[:, rows] for name, value in motion.items()}
-            out[role] |= {"win": result, "closing" if role == "pursuer" else "apart": nearer}
+            out[role]["win"] = result
+            if role == "pursuer":
+                out[role]["closing"] = nearer
+            else:
+                out[role] |= {"apart": nearer, "free": (~self.tagged).float()[:, None].expand_as(nearer).clone()}
         return out
 
     def terminated(self) -> Tensor:
@@ -389,6 +402,14 @@ class Tag(DroneTask):
             for role, rows in self._rows.items()
             for spot in pos[rows]
         ]
+
+
+def slower(action: ActionSpec, share: float) -> ActionSpec:
+    """Velocities of which only a share can be commanded; other kinds as they are."""
+    if action.kind != "velocity":
+        return action
+    low, high = ((*(share * v for v in limits[:3]), limits[3]) for limits in (action.low, action.high))
+    return dataclasses.replace(action, low=low, high=high)
 
 
 def closest_approach(a0: Tensor, a1: Tensor, b0: Tensor, b1: Tensor) -> Tensor:

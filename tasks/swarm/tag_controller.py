@@ -43,6 +43,8 @@ class TagController:
         aim[..., :2].clamp_(-c.arena_m, c.arena_m)
         aim[..., 2].clamp_(0.3, c.ceiling_m)
         action = self._controller.act(aim)
+        if c.action == "velocity":
+            action[:, : c.pursuers, :3] = (action[:, : c.pursuers, :3] / c.pursuer_speed).clamp(-1.0, 1.0)
         return {"pursuer": action[:, : c.pursuers], "evader": action[:, c.pursuers :]}
 
     def chase(self) -> Tensor:

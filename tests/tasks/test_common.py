@@ -254,6 +254,8 @@ NEARER = {
 }  # its script stands nearer to the other than the reward has it, which costs what it wins
 
 
+DUELS = ("drone-tag", "drone-tag-3v2", "drone-race-match")
+"""Games that end by a win: who wins is asked for below."""
 ELSEWHERE = ("table-", "panda-", "dual-")
 """Their scripts succeed in 92 % and more of their starts in tests of their own, which chance does not (seconds each)."""
 
@@ -296,6 +298,8 @@ def test_the_baseline_beats_random_actions(task):
     assert score["baseline"][0] > score["random"][0] + 1 or task in NEARER
     if task in MATCHES:  # a rally goes on; the point is asked for in the next test
         assert score["baseline"][3] > score["random"][3] + 1
+    elif task in DUELS:
+        return
     elif task.startswith(
         ("volley-", "hand-", "drone-navigate")
     ):  # random velocities keep a drone where it is, unharmed
@@ -305,6 +309,27 @@ def test_the_baseline_beats_random_actions(task):
     else:
         assert score["baseline"][1] >= 0.9
         assert score["random"][1] <= 0.5 or task.startswith("go2")  # soft servos stand through much
+
+
+@pytest.mark.parametrize("task", DUELS)
+def test_either_scripted_team_wins_against_random_actions(task):
+    """Most episodes, in which chance flies at half of the commands."""
+    for team, own in make(task, 1).unwrapped.task.teams().items():
+        env = make(task, 16, seed=3)
+        controller, rng = env.task.controller(), torch.Generator().manual_seed(0)
+        obs, _ = env.reset()
+        won = torch.full((16,), torch.nan)
+        for _ in range(env.max_episode_steps):
+            chance, script = random_actions(env, rng, 0.5), controller(obs)
+            for group, agents in own.items():
+                chance[group][:, list(agents)] = script[group][:, list(agents)]
+            obs, _, _, _, info = env.step(chance)
+            if "episode" in info:
+                ids = info["episode"]["ids"]
+                fresh = won[ids].isnan()
+                won[ids[fresh]] = info["episode"]["metrics"][f"{team}_wins"][fresh]
+        assert won.nanmean() > 0.7, team
+        env.close()
 
 
 @pytest.mark.parametrize("side", ["near", "far"])

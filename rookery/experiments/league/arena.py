@@ -1,4 +1,4 @@
-"""Matches of the members of a league: results of pairs, with what is known of their chance."""
+"""Matches of a league: results of pairs, with what is known of their chance."""
 
 from __future__ import annotations
 

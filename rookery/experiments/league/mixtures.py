@@ -125,7 +125,7 @@ def parent_of(state: LeagueState, plan: MixturePlan) -> str:
 
 
 def value_of(state: LeagueState, population: str, mixture: dict[str, float]) -> float:
-    """Score of a population already against a mixture of its opponents, by its own meta-strategy; a half where it plays
+    """Score that a population has already against a mixture of its opponents, by its own meta-strategy; a half where it plays
     itself."""
     if state.symmetric:
         return 0.5

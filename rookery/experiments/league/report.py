@@ -93,7 +93,7 @@ def _ratings(state: LeagueState, score: Array, variance: Array) -> Ratings:
 
 
 def _sentence(state: LeagueState, cyclic: Cyclicity, low: Array, high: Array) -> str:
-    """A sentence on the worth of the ratings."""
+    """The worth of the ratings, for people."""
     rows, columns = state.sides()
     share = f"{cyclic.share:.0%} of the payoffs' squares are cyclic, of which chance alone would give {cyclic.by_chance:.0%}"
     if state.symmetric:

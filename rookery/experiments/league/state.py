@@ -1,4 +1,4 @@
-"""State of a league: its settings, members, results and history, in one JSON file that is whole at any moment.
+"""The state of a league: its settings, members, results and history, in one JSON file that is whole at any moment.
 
     runs/volley-1v1-league/<time>/
         league.json          this file's `LeagueState`
@@ -45,7 +45,7 @@ class LeagueSettings:
     task: str
     """Registered name of a task with two teams."""
     solver: str = "psro-nash"
-    """How opponents are mixed, one of `SOLVERS`."""
+    """Mixes the opponents, one of `SOLVERS`."""
     iterations: int = 8
     """Candidates that each population trains."""
     steps: int = 1_000_000
@@ -55,11 +55,11 @@ class LeagueSettings:
     accept: float = 0.0
     """Share of the episodes by which the lower end of a candidate's interval must exceed what its population has already."""
     episodes: int = 256
-    """Of each pair, even."""
+    """Number of each pair's, even."""
     first: tuple[str, ...] = (UNTRAINED,)
     """Members to begin with: "untrained", "controller", run folders, policies of the zoo."""
     seed: int = 0
-    """Of trainings and matches."""
+    """Seed of trainings and matches."""
     training: dict[str, Any] = field(default_factory=dict)
     """Settings of the trainings in place of the task's preset."""
 
@@ -107,7 +107,7 @@ class Cell:
     score: float
     """Mean of a's episodes: 1 for one that it won, a half where nobody did."""
     variance: float
-    """Of that mean, by its episodes."""
+    """Variance of that mean, by its episodes."""
 
     @property
     def episodes(self) -> int:
@@ -123,7 +123,7 @@ class Attempt:
     low: float
     high: float
     needed: float
-    """What `low` must exceed."""
+    """Score that `low` must exceed."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class BestResponse:
 
     iteration: int
     population: str
-    """What it plays."""
+    """The one that it plays for."""
     budget: int
     """Control steps that were asked for."""
     steps: int

@@ -44,6 +44,13 @@ def test_rock_paper_scissors_and_a_weighted_cycle_have_their_known_equilibria() 
     assert max(exploitability(game, mixture)) < 1e-15
 
 
+def test_of_several_equilibria_the_newest_members_play() -> None:
+    mixture = nash(np.ones((3, 2)))
+    assert mixture.rows.tolist() == [0.0, 0.0, 1.0] and mixture.columns.tolist() == [0.0, 1.0]
+    doubled = np.kron(ROCK_PAPER_SCISSORS, np.ones((2, 2)))
+    np.testing.assert_allclose(nash(doubled).rows, [0.0, 1 / 3] * 3, atol=1e-12)
+
+
 def test_no_member_gains_against_an_equilibrium() -> None:
     """The definition, in 100 random games of any shape, and of one population."""
     for game in random_games(100):

@@ -43,22 +43,22 @@ class Bus:
         waiting: deque[bytes] = deque(maxlen=8)
         self._waiting.setdefault(topic, []).append(waiting)
 
-        class Reader:
+        class TopicReader:
             def take(self) -> list[Record | None]:
                 return [message.from_wire(waiting.popleft()) for _ in range(len(waiting))]
 
-        return Reader()
+        return TopicReader()
 
     def writer(self, topic: str, message: Message) -> Any:
         bus = self
 
-        class Writer:
+        class TopicWriter:
             def write(self, record: Record) -> None:
                 data = message.to_wire(bus.spoil(record) if topic == STATES else record)
                 for waiting in () if bus.cut else bus._waiting.get(topic, []):
                     waiting.append(data)
 
-        return Writer()
+        return TopicWriter()
 
 
 class DdsWalk(Walk):
