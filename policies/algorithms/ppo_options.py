@@ -1,8 +1,8 @@
 """PPO of decisions that last: agents decide at moments of their own, and only decisions are samples.
 
 An environment whose `deciding` says who decides now (a hierarchy, see policies/hierarchy) makes one control step at a time.
-Only who decides is asked for an action, and nothing is learned from the control steps in between. With rewards r, a discount g a
-step, and a decision at step t that stood for d steps (Sutton, Precup and Singh 1999, "Between MDPs and semi-MDPs", equation 3):
+Only who decides is asked for an action, and nothing is learned from the control steps in between. With rewards r, a discount g
+a step, and a decision at step t that stood for d steps (Sutton, Precup and Singh 1999, "Between MDPs and semi-MDPs", eq. 3):
 
     advantage(t) = r_t + g r_t+1 + ... + g^d V(t+d) - V(t) + g^d lambda advantage(t+d)
 

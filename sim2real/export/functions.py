@@ -1,8 +1,8 @@
 """The forward pass in C: a function for each stage of the chain, and those that call them in order (see export/c.py).
 
-Rows between stages stand in arrays on the caller's stack, which are used again when a row has been read. A stage that works in
-place shares the array of its neighbor, and one that takes a part of a row gives a pointer into it. The high level of a hierarchy
-stands in an `if` that holds when a decision is due, each skill in one that holds when it was chosen.
+Rows between stages stand in arrays on the caller's stack, which are used again when a row has been read. A stage that works
+in place shares the array of its neighbor, and one that takes a part of a row gives a pointer into it. The high level of a
+hierarchy stands in an `if` that holds when a decision is due, each skill in one that holds when it was chosen.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ class Functions:
     def helpers(self) -> list[str]:
         """Functions that several stages call, and those of the scaling."""
         called = {step.lstrip().partition("(")[0] for step in self._policy.steps}
-        return c_text.helpers(["clamp", *({"copy", "fill"} & called), *(x for leaf in self.chain.leaves for x in leaf.stage.helpers)])
+        return c_text.helpers(
+            ["clamp", *({"copy", "fill"} & called), *(x for leaf in self.chain.leaves for x in leaf.stage.helpers)]
+        )
 
     def declarations(self) -> str:
         """Declarations of the header beyond a plain policy's functions."""

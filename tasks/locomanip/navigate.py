@@ -58,8 +58,8 @@ class Navigate(LeggedTask):
 
     Success: it has been within 0.4 m of its goal, and has neither fallen nor come too near to a pillar.
 
-    The episode ends where the middle of the trunk comes within 0.3 m of a pillar's surface, where the robot falls, and where
-    it leaves. The gait's clock always runs: a robot that is to wait steps in place. Rewards are of the way alone: the task is for
+    The episode ends where the middle of the trunk comes within 0.3 m of a pillar's surface, where the robot falls, and where it
+    leaves. The gait's clock always runs: a robot that is to wait steps in place. Rewards are of the way alone: the task is for
     a high level above a policy that walks, see docs/hierarchy.md.
     """
 

@@ -408,7 +408,7 @@ def test_skills_of_another_robot_action_or_history_are_refused(tmp_path: Path) -
         RookeryError, match=r"observes 5 frames, and go2-velocity gives 1: set its config value history=5"
     ):
         rookery.make("go2-velocity", skills=file)
-    with pytest.raises(RookeryError, match="there is no file .*none.toml.* of skills"):
+    with pytest.raises(RookeryError, match=r"there is no file .*none.toml.* of skills"):
         rookery.make("drone-hover", skills=tmp_path / "none.toml")
     with pytest.raises(RookeryError, match="set of tasks"):
         rookery.make("MT10", 10, skills=file)
