@@ -137,6 +137,14 @@ class Policy(ChainModule):
                 f"{got}."
             )
 
+    def skill(self, state: Tensor) -> str:
+        """The name of the skill that acts, by the state [H] after a step; "" of a policy without skills."""
+        if not self.chain.decisions:
+            return ""
+        held = self.chain.decisions[0]
+        names = held.link.rules.names
+        return names[int(state[held.state.start + 1])] if len(names) > 1 else names[0]
+
     def predict(self, obs: Tensor) -> Tensor:
         """The state estimator's predictions of its targets [..., M], as the task scales them.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -29,6 +29,16 @@ StepResult = tuple[dict[str, Tensor], dict[str, Tensor], Tensor, Tensor, dict[st
 
 Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 """From observations {group: [N, A, O]} to actions {group: [N, A, D]}."""
+
+
+@runtime_checkable
+class Narrator(Protocol):
+    """An `Act` that says what its agents are about, for videos."""
+
+    def notes(self, world: int) -> list[str]:
+        """Lines of text on the agents of a world."""
+        ...
+
 
 TermRecorder = Callable[[str, dict[str, dict[str, Tensor]]], None]
 """See `Env.record_terms`."""

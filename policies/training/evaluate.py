@@ -76,6 +76,17 @@ class PolicyAct:
                     self._sample(name, out[name], mask)
         return out
 
+    def notes(self, world: int) -> list[str]:
+        """The skill of each agent of a world whose policy has some: "drone_0: hover"."""
+        out = []
+        for name, team in self._teams.items():
+            count = self._env.groups[name].count
+            for i in range(count):
+                skill = team[i % len(team)].skill(self._states[name][world, i])
+                if skill:
+                    out.append(f"{name}_{i}: {skill}" if count > 1 else f"{name}: {skill}")
+        return out
+
     def _interrupt(self, name: str, policy: Policy, where: Any) -> Tensor | None:
         """[n, A] bool: an event that brings a decision has happened to the agents of a group."""
         if not policy.chain.events:

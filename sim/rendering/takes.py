@@ -10,7 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from rookery.sim.env import Act, Env
+from rookery.sim.env import Act, Env, Narrator
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import Camera, driven_bodies, driven_roots
 from rookery.sim.rendering.frame import Frame, Vector
@@ -128,9 +128,10 @@ class Take:
                 touches = self._touches[k]
                 time = steps * self.env.control_dt
                 touch = touches is not None and touches.begun(data.qpos, data.mocap_pos, data.mocap_quat, cut)
-                out.append(
-                    Moment(time, state, self.env.markers(text.world), text.lines(time, metrics), cut, touch and not cut)
-                )
+                lines = text.lines(time, metrics)
+                if steps and isinstance(self.act, Narrator):
+                    lines += [Line(note) for note in self.act.notes(text.world)]
+                out.append(Moment(time, state, self.env.markers(text.world), lines, cut, touch and not cut))
             yield out
             steps += 1
             self._observation, _, _, _, info = self.env.step(self.act(self._observation))

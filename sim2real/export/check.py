@@ -26,6 +26,7 @@ from rookery.sim2real.export.differences import row_differences
 from rookery.sim2real.export.native import Header, compile_library, read_header
 from rookery.sim2real.export.onnx import (
     CONTRACT_KEY,
+    EQUAL_KEY,
     GROUP_KEY,
     INPUT,
     KNOWN,
@@ -251,7 +252,13 @@ def read_weights(model: onnx.ModelProto, path: Path) -> dict[str, Array]:
         RookeryError: they are damaged.
     """
     try:
-        return onnx_arrays(model)
+        arrays = onnx_arrays(model)
+        merged = parse_json(next((p.value for p in model.metadata_props if p.key == EQUAL_KEY), "{}"))
+        if not isinstance(merged, dict):
+            raise Damaged(f"its {EQUAL_KEY} is no object")
+        return arrays | {
+            name: arrays[other] for name, other in merged.items() if isinstance(other, str) and other in arrays
+        }
     except ValueError as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
 

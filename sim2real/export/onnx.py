@@ -13,6 +13,7 @@ A policy that chooses among options has an output "logits" [1, C], and, where no
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import warnings
 from pathlib import Path
@@ -34,6 +35,8 @@ MASK = "action_mask"
 LOGITS = "logits"
 CONTRACT_KEY = "rookery_contract"
 GROUP_KEY = "rookery_group"
+EQUAL_KEY = "rookery_equal_weights"
+"""Metadata: by weight that the exporter has merged with an equal one, that one's name, as JSON."""
 
 
 class Onnx(Exporter):
@@ -99,7 +102,10 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
     if plain.targets:
         nothing = np.full((1, plain.targets), np.nan, np.float32)
         model.graph.initializer.append(onnx.numpy_helper.from_array(nothing, KNOWN))
-    onnx.helper.set_model_props(model, {CONTRACT_KEY: contract.dumps(), GROUP_KEY: group})
+    props = {CONTRACT_KEY: contract.dumps(), GROUP_KEY: group}
+    if merged := _merged(model, policy):
+        props[EQUAL_KEY] = json.dumps(merged)
+    onnx.helper.set_model_props(model, props)
     model.doc_string = f"{contract.task_id}, group {group}, exported by Rookery {contract.rookery_version}"
     onnx.checker.check_model(model, full_check=True)
     onnx.save_model(model, str(path), save_as_external_data=False)
@@ -120,6 +126,20 @@ def _with_ends(policy: Policy, inputs: tuple[str, ...], outputs: tuple[str, ...]
     made = Exported(policy.chain.links)
     made.load_state_dict(policy.state_dict())
     return made.eval()
+
+
+def _merged(model: Any, policy: Policy) -> dict[str, str]:
+    """By weight that is no initializer, one that is, with the same numbers: as skills of a hierarchy may have."""
+    import torch
+
+    weights = {name: x.detach().cpu() for name, x in policy.state_dict().items()}
+    there = [i.name for i in model.graph.initializer if i.name in weights]
+    out = {}
+    for name in weights.keys() - set(there):
+        same = [other for other in there if torch.equal(weights[other], weights[name])]
+        if same:
+            out[name] = same[0]
+    return dict(sorted(out.items()))
 
 
 def _strip_traces(model: Any) -> None:

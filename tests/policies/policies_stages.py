@@ -14,6 +14,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.stages.attention import Attention
 from rookery.policies.stages.chain import Beside, Link
 from rookery.policies.stages.choose import Choose
+from rookery.policies.stages.command import Command, Part
 from rookery.policies.stages.estimator import Estimator
 from rookery.policies.stages.experts import Experts
 from rookery.policies.stages.gru import GRU
@@ -170,6 +171,33 @@ CASES: dict[str, Case] = {
     "normalize": Case(
         (Normalize(7, 3.0),),
         stateless(lambda w, x: np.clip((x - w["normalize.mean"]) / w["normalize.std"], -3.0, 3.0)),
+    ),
+    "command": Case(
+        (
+            Command(
+                7,
+                (
+                    Part(1, 2),
+                    Part(0, 1, by=5, gain=(0.5,), clip=0.8),
+                    Part(3, 2, by=5, gain=(2.0, -0.3), offset=(0.1, 0.2)),
+                    Part(0, 1, kept=False, by=6, gain=(0.25,), offset=(-1.0,)),
+                    Part(4, 1, offset=(0.7,)),
+                ),
+            ),
+        ),
+        stateless(
+            lambda w, x: np.array(
+                [
+                    x[1],
+                    x[2],
+                    np.clip(x[0] + 0.5 * x[5], -0.8, 0.8),
+                    x[3] + 0.1 + 2.0 * x[5],
+                    x[4] + 0.2 - 0.3 * x[6],
+                    0.25 * x[6] - 1.0,
+                    x[4] + 0.7,
+                ]
+            )
+        ),
     ),
     "select one": Case((Select(7, ((2, 5),)),), stateless(lambda w, x: x[2:5])),
     "select three": Case(

@@ -1,0 +1,113 @@
+"""One bundle of a hierarchy: its C and ONNX hold the high level, the skills, their rates and the switch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from policies_fake import FakeEnv
+from skilled import constant, skilled
+
+from rookery.policies.policy import Policy
+from rookery.policies.stages.choose import Choose
+from rookery.policies.stages.standard import standard
+from rookery.sim.errors import RookeryError
+from rookery.sim.specs import Group
+from rookery.sim2real.build import describe
+from rookery.sim2real.compatibility import with_stages
+from rookery.sim2real.contract import Contract
+from rookery.sim2real.export.bundle import export_bundle
+from rookery.sim2real.export.check import check_bundle
+from rookery.sim2real.export.native import NativePolicy, compile_library, read_header
+
+SKILLS = {
+    "gru": {"policy": "gru", "shift": {"state": [0.5, [-0.2, 0.6], 0.1]}, "finished": "norm(state) < 1.5"},
+    "plain": {"policy": "plain", "every": 5, "command": {"state": [[-1.0, 1.0], 0.3, 0.0]}},
+    "again": {"policy": "plain", "every": 2, "allowed": "state[1] > -0.5"},
+}
+
+
+def random_policy(group: Group, seed: int, memory: int = 0) -> Policy:
+    choose = Choose.of(group.action) if group.action.choices else None
+    size = group.observation_size, group.action.outputs
+    policy = Policy(standard(*size, (8,), memory_size=memory, choose=choose)).eval()
+    g = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for x in policy.parameters():
+            x.normal_(0.0, 0.7, generator=g)
+    return policy
+
+
+def deployed(memory: int = 0, **settings: object) -> tuple[Policy, Group]:
+    """A policy with three skills, one of which remembers, under a random high level."""
+    env = FakeEnv(2)
+    group = env.groups["point"]
+    policies = {"gru": random_policy(group, 1, memory=5), "plain": random_policy(group, 2)}
+    made = skilled(env, policies, **({"every": 3, "skills": SKILLS} | settings))
+    high = random_policy(made.groups["point"], 3, memory)
+    return made.deployed({"point": high})["point"], group
+
+
+def contract_of(policy: Policy, group: Group) -> Contract:
+    return with_stages(describe("fake", {"point": group}, 0.01), {"point": policy})
+
+
+@pytest.mark.parametrize("memory", [0, 4])
+def test_c_and_onnx_answer_as_torch_does_over_switches(memory: int, tmp_path: Path) -> None:
+    policy, group = deployed(memory)
+    contract = contract_of(policy, group)
+    errors = check_bundle(export_bundle({"point": policy}, contract, tmp_path / "bundle"))
+    assert errors["onnx_max_error"] <= 1e-5 and errors["c_max_error"] <= 1e-5
+    golden = np.load(tmp_path / "bundle" / "golden.npz")
+    state, used, decided = policy.initial_state(1), [], 0
+    with torch.no_grad():
+        for row, start in zip(golden["observations"], golden["start"], strict=True):
+            state = policy.initial_state(1) if start else state
+            due = float(state[0, 0]) <= 0.0
+            _, state = policy.step(torch.from_numpy(row[None]), state)
+            decided += due
+            used.append(int(state[0, 1]))
+    switches = sum(a != b for a, b in zip(used, used[1:], strict=False))
+    assert set(used) == {0, 1, 2} and switches > 30 and decided < len(used) / 1.5
+    names = json.loads((tmp_path / "bundle" / "contract.json").read_text())["groups"]["point"]["stages"][0]["branches"][
+        1
+    ][0]
+    assert (names["stage"], names["names"], names["steps"]) == ("decide", ["gru", "plain", "again"], [3, 5, 2])
+    assert Contract.read(tmp_path / "bundle") == contract
+
+
+def test_c_follows_other_observations_too(tmp_path: Path) -> None:
+    policy, group = deployed()
+    export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle")
+    library = compile_library(tmp_path / "bundle" / "policy.c", tmp_path)
+    native = NativePolicy(library, read_header(tmp_path / "bundle" / "policy.h"))
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal((600, 3)) * rng.choice([0.3, 1.0, 3.0], (600, 1))).astype(np.float32)
+    start = np.arange(600) % 50 == 0
+    got = native.follow(x, start)
+    state = policy.initial_state(1)
+    with torch.no_grad():
+        for i in range(600):
+            state = policy.initial_state(1) if start[i] else state
+            action, state = policy.step(torch.from_numpy(x[i : i + 1]), state)
+            np.testing.assert_allclose(got[i], action[0].numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_one_skill_with_a_command_is_exported(tmp_path: Path) -> None:
+    policy, group = deployed(every=4, skills={"plain": SKILLS["plain"]})
+    errors = check_bundle(export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle"))
+    assert errors["onnx_max_error"] <= 1e-5 and errors["c_max_error"] <= 1e-5
+
+
+def test_what_no_robot_sees_is_not_exported(tmp_path: Path) -> None:
+    env = FakeEnv(2)
+    env.event_names = ("bell",)
+    group = env.groups["point"]
+    policies = {"a": constant(group, 0.1), "b": constant(group, -0.1)}
+    made = skilled(env, policies, events=["bell"])
+    policy = made.deployed({"point": random_policy(made.groups["point"], 0)})["point"]
+    with pytest.raises(RookeryError, match="its high level decides at the event 'bell'"):
+        export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle")
