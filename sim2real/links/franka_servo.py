@@ -33,14 +33,14 @@ FR3 = MotionLimits(
     (SHARE * 10.0,) * 7,
     (SHARE * 5000.0,) * 7,
 )
-"""Franka Control Interface documentation, "Robot and interface specifications", FR3: the robot that FCI 10 is for. It allows
+"""Franka Control Interface documentation, "Robot and interface specifications", FR3, the robot that FCI 10 is for. It allows
 less speed near the ends of its joints, which is not among these numbers."""
 SILENT_S = 0.1  # s without an order after which the arm brakes
 REST_RAD_S = 1e-3  # rad/s, of references that may end a motion
 MOST = 16  # numbers of a command
 
 IDLE, GO, COMMAND, STOP, RELEASE, QUIT = range(6)
-"""Kinds of orders: nothing; go to joint angles; a policy's command; brake, then release; end the motion now; end the process."""
+"""Kinds of orders: nothing; to joint angles; a policy's command; brake, then release; end the motion now; end the process."""
 ORDER = ("stamp", "kind", "number", "arm", "begin")
 """Numbers of an order before its values: s; kind; counts that rise with each command, request to arm and episode."""
 READY, MOVING, STOPPED, GONE = range(4)

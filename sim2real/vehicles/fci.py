@@ -1,5 +1,5 @@
 """Our simulated arm as a Franka robot on FCI: commands over TCP port 1337, states and joint positions over UDP at 1 kHz, a
-hand on port 1338. What FCI does not say, the places of objects, goes out by UDP as a tracker's (rookery.sim2real.links.tracker).
+hand on port 1338. What FCI does not say, the places of objects, goes out by UDP as a tracker's (sim2real/links/tracker.py).
 
 It takes motions by joint positions, as `start_joint_position_control` of libfranka makes them, with all checks of the robot's
 own controller (motion_monitor.py). One client at a time, as on the robot.
@@ -140,6 +140,7 @@ class FciArm:
         network: NetworkConfig | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
         self.vehicle = vehicle
+        self._urdf = arm_urdf(vehicle.kind).encode()  # now: it takes longer than a step
         here = fci.PORT if port is None else port
         self._robot = Session(here, fci.HEADER)
         try:
@@ -208,13 +209,17 @@ class FciArm:
                 with contextlib.suppress(OSError):
                     self._sender.sendto(tracker.pack(seen), self._station)
             self._hand.send()
+        self._tell()
+        if self._move is not None and not v.armed:
+            self._finish(fci.REFLEX_ABORTED)
+
+    def _tell(self) -> None:
+        """A state: each step, and before an answer that a state must not contradict."""
         if self._peer is None:
             return
         self._sent += 1
-        self._udp.leaving.put(v.now, (self._state().tobytes(), self._peer))
-        self._udp.flush(v.now)
-        if self._move is not None and not v.armed:
-            self._finish(fci.REFLEX_ABORTED)
+        self._udp.leaving.put(self.vehicle.now, (self._state().tobytes(), self._peer))
+        self._udp.flush(self.vehicle.now)
 
     def close(self) -> None:
         """Free the ports."""
@@ -232,7 +237,8 @@ class FciArm:
         answered = sum(self._window) / max(1, len(self._window)) if moves else 0.0
         return fci.state({
             "message_id": self._sent, "q": seen["joint angles"], "dq": seen["joint velocities"], "theta": seen["joint angles"],
-            "dtheta": seen["joint velocities"], "tau_J": seen["joint torques"], "tau_ext_hat_filtered": seen["external torques"],
+            "dtheta": seen["joint velocities"], "tau_J": seen["joint torques"],
+            "tau_ext_hat_filtered": seen["external torques"],
             "q_d": m.position, "dq_d": m.velocity, "ddq_d": m.acceleration, "errors": flags, "reflex_reason": flags,
             "motion_generator_mode": fci.JOINT_POSITION if moves else 0, "robot_mode": mode,
             "control_command_success_rate": answered,
@@ -250,10 +256,11 @@ class FciArm:
             self.vehicle.disarm()
             self._finish(fci.PREEMPTED)
         elif kind == fci.GET_ROBOT_MODEL:
-            self._robot.send(fci.message(kind, number, b"\0" + arm_urdf(self.vehicle.kind).encode()))
+            self._robot.send(fci.message(kind, number, b"\0" + self._urdf))
         elif kind == fci.AUTOMATIC_ERROR_RECOVERY:
             self.vehicle.arm()
             self.vehicle.disarm()
+            self._tell()
             self._answer(kind, number, fci.SUCCESS)
         elif kind == fci.SET_COLLISION_BEHAVIOR:
             self._answer(kind, number, fci.SUCCESS if self._set_collision(payload) else 1)
@@ -290,7 +297,7 @@ class FciArm:
     def _finish(self, status: int) -> None:
         if self._move is not None:
             number, self._move = self._move, None
-            self.send()  # a state that says so comes before the answer
+            self._tell()
             self._answer(fci.MOVE, number, status)
 
     def _set_collision(self, payload: bytes) -> bool:
