@@ -25,9 +25,9 @@ from rookery.sim2real.vehicles.network import NetworkConfig
 from rookery.sim2real.vehicles.port import Peer, Port
 from rookery.sim2real.vehicles.urdf import arm_urdf
 
-PATIENCE_S = 0.002
-"""s of the machine's clock, that a step waits for the answer to the state before it: a busy machine slows the robot down and
-does not make it lose packets."""
+PATIENCE_S = 0.01
+"""s of the machine's clock, that a step waits for the answer to the state before it, where the one before was answered: a busy
+machine slows the robot down and does not make it lose packets."""
 TRACKED = 10  # steps between two datagrams of the tracker, and two states of the hand
 WINDOW = 100  # states, of which the share of answered ones is reported
 GRIPPED_M = 0.002  # m, from its goal, within which a motion of the hand is over
@@ -144,7 +144,7 @@ class FciArm:
         here = fci.PORT if port is None else port
         self._robot = Session(here, fci.HEADER)
         try:
-            self._hand = Hand(vehicle, here + 1)
+            self._hand = FciHand(vehicle, here + 1)
             self._udp = Port(0, network, seed)
         except RookeryError:
             self._robot.close()
@@ -180,14 +180,15 @@ class FciArm:
 
     def _await(self) -> None:
         """The newest joint positions; wait for them a little."""
-        end = time.monotonic() + PATIENCE_S
+        waits = self._sent > 0 and (not self._window or self._window[-1])
+        end = time.monotonic() + (PATIENCE_S if waits else 0.0)
         newest: Any = None
         while True:
             for data, _ in self._udp.receive(self.vehicle.now):
                 command = fci.command(data)
                 if command is not None and command["message_id"] > self._answered:
                     newest, self._answered = command, int(command["message_id"])
-            if newest is not None or self._sent == 0 or time.monotonic() > end or not self._robot.there:
+            if newest is not None or time.monotonic() >= end or not self._robot.there:
                 break
             select.select([self._udp.socket], [], [], max(0.0, end - time.monotonic()))
         self._window.append(newest is not None)
@@ -311,7 +312,7 @@ class FciArm:
         return True
 
 
-class Hand:
+class FciHand:
     """The arm's gripper on its port.
 
     Args:

@@ -17,7 +17,7 @@ from typing import Any
 
 os.environ["FR3_MJCF"] = sys.argv[1]
 
-from franka_sim.franka_sim_server import FrankaSimServer  # noqa: E402
+from franka_sim.franka_sim_server import FrankaSimServer
 
 
 def track(server: Any, port: int, first: dict[str, list[float]]) -> None:
