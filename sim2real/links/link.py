@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,6 +50,10 @@ class Link(abc.ABC):
     def success(self) -> bool | None:
         """Whether the vehicle's task is done; None where it cannot tell."""
         return None
+
+    def statistics(self) -> Mapping[str, float]:
+        """Figures of the connection by name, such as packets that were lost; {} where it keeps none."""
+        return {}
 
     @abc.abstractmethod
     def open(self, timeout_s: float = 10.0) -> Identity:
