@@ -40,7 +40,8 @@ REST_RAD_S = 1e-3  # rad/s, of references that may end a motion
 MOST = 16  # numbers of a command
 
 IDLE, GO, COMMAND, STOP, RELEASE, QUIT = range(6)
-"""Kinds of orders: nothing; to joint angles; a policy's command; brake, then release; end the motion now; end the process."""
+"""Kinds of orders: nothing; to joint angles; a policy's command; brake, then release; end the motion now; brake, then end the
+process."""
 ORDER = ("stamp", "kind", "number", "arm", "begin")
 """Numbers of an order before its values: s; kind; counts that rise with each command, request to arm and episode."""
 READY, MOVING, STOPPED, GONE = range(4)
@@ -187,9 +188,9 @@ class Servo:
         """The references of this cycle; True where the motion is to end."""
         drive, orders = self.drive, self._orders
         kind = orders.take()
-        if kind in (RELEASE, QUIT):
+        if kind == RELEASE:
             return True
-        if kind == STOP or orders.silent:
+        if kind in (STOP, QUIT) or orders.silent:
             if not self._stopping:
                 drive.stop()
                 self._stopping = True
