@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mujoco
 
-from rookery.assets.scenery import platform
+from rookery.assets.scenery import fixture, platform
 
 FLOOR_GAP = 0.02  # m, between a pillar's foot and the ground: engines with contacts would push heavy bodies about
 
@@ -23,4 +23,17 @@ def pillar(radius: float, height: float) -> mujoco.MjSpec:
     geom.size = [radius, 0.5 * height, 0.0]
     geom.contype = 0
     geom.conaffinity = 1
+    return spec
+
+
+def post(radius: float, height: float) -> mujoco.MjSpec:
+    """An upright cylinder on the ground that nothing moves, its origin in its middle: mocap body `base`, geom `obstacle`. It
+    touches robots.
+
+    Args:
+        radius, height: m.
+    """
+    spec, base = fixture()
+    geom = base.add_geom(name="obstacle", type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[radius, 0.5 * height, 0.0])
+    geom.rgba = [0.72, 0.42, 0.24, 1.0]
     return spec

@@ -27,7 +27,7 @@ from rookery.robots.drones.model import add_drone
 from rookery.sim.engines import make_world
 from rookery.sim.scene import Scene
 from rookery.sim.world import World
-from rookery.tasks.volleyball.base import BALLS
+from rookery.tasks.volleyball.ball import BALLS
 
 Floats = NDArray[np.float64]
 ENGINES = ("rotor", "mujoco", "pybullet")

@@ -99,6 +99,7 @@ GATE = (
 )
 PARTS_OF_ISAAC_GYM = ("env", "rookery_task", "simulation", "source", "vec_task")
 ISAAC_GYM = ("tests/rookery/test_isaacgym.py", "tests/sim/adapters/test_isaacgym_tasks.py")
+REWARDS = ("tests/tasks/test_rewards.py", "tests/tasks/test_meta_world_rewards.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "sim/envs/vec_env.py": VEC_ENV,
     "sim/envs/episodes.py": VEC_ENV,
@@ -126,7 +127,8 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/tasks/test_track.py",
         *HOVER,
     ),
-    "tasks/locomanip/base.py": WALKING,
+    **{f"tasks/rewards/{name}.py": REWARDS for name in ("motion", "tracking", "legs", "meta_world")},
+    **{f"tasks/locomanip/{name}.py": WALKING for name in ("base", "legged_task")},
     "tasks/locomanip/gait.py": WALKING,
     "tasks/locomanip/velocity.py": WALKING,
     "tasks/locomanip/reach.py": WALKING,

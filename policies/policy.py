@@ -78,35 +78,50 @@ class Policy(ChainModule):
         return weights.new_zeros(*lead, self.state_size)
 
     def step(
-        self, obs: Tensor, state: Tensor, known_targets: Tensor | None = None, action_mask: Tensor | None = None
+        self,
+        obs: Tensor,
+        state: Tensor,
+        known_targets: Tensor | None = None,
+        action_mask: Tensor | None = None,
+        **more: Any,
     ) -> tuple[Tensor, Tensor]:
         """Normalized actions [..., D] and the next state [..., H].
 
         Args:
             obs, known_targets, action_mask: as in `forward`.
             state: [..., H], of the step before.
+            more: as of `step_with_logits`.
 
         Raises:
             RookeryError: the mask is none.
         """
-        action, after, _ = self.step_with_logits(obs, state, known_targets, action_mask)
+        action, after, _ = self.step_with_logits(obs, state, known_targets, action_mask, **more)
         return action, after
 
     def step_with_logits(
-        self, obs: Tensor, state: Tensor, known_targets: Tensor | None = None, action_mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """`step`, and the logits [..., C] of all options, of which a mask changes nothing; C is 0 without choices."""
+        self, obs: Tensor, state: Tensor, known_targets: Tensor | None = None, action_mask: Tensor | None = None,
+        interrupt: Tensor | None = None, controlled: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+        """`step`, and the logits [..., C] of all options, of which a mask changes nothing; C is 0 without choices.
+
+        Args:
+            obs, state, known_targets, action_mask: as in `step`.
+            interrupt: [...] bool: the high level of a hierarchy decides now; None for when it is due.
+            controlled: [..., D] actions of the task's classical controller now, of a policy in which it is a skill.
+        """
         if self.mask_size or action_mask is not None:
             self._check_mask(action_mask, obs)
         if obs.dim() == 2:
-            context = StepContext(state, known_targets, action_mask)
+            context = StepContext(state, known_targets, action_mask, interrupt, controlled)
             action = self.run(obs, context)
             return action, context.after, action[:, :0] if context.logits is None else context.logits
         lead = obs.shape[:-1]
         rows = obs.reshape(-1, self.observation_size)
         known = None if known_targets is None else known_targets.reshape(len(rows), self.targets)
         mask = None if action_mask is None else action_mask.reshape(len(rows), self.mask_size)
-        own = self.step_with_logits(rows, state.reshape(len(rows), self.state_size), known, mask)
+        now = None if interrupt is None else interrupt.reshape(len(rows))
+        given = None if controlled is None else controlled.reshape(len(rows), self.action_size)
+        own = self.step_with_logits(rows, state.reshape(len(rows), self.state_size), known, mask, now, given)
         sizes = (self.action_size, self.state_size, self.options)
         action, after, logits = (x.reshape(*lead, size) for x, size in zip(own, sizes, strict=True))
         return action, after, logits
@@ -128,7 +143,7 @@ class Policy(ChainModule):
         Raises:
             RookeryError: the policy has no state estimator.
         """
-        leaf = next((x for x in self.chain.leaves if isinstance(x.stage, Estimator)), None)
+        leaf = next((x for x in self.chain.outer if isinstance(x.stage, Estimator)), None)
         if leaf is None:
             raise RookeryError("this policy has no state estimator: train it with --estimator predict.")
         part = self.part(leaf.name)

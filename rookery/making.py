@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 from rookery.experiments.runs import open_run
 from rookery.sim.config import from_dict, merge
@@ -18,7 +18,8 @@ from rookery.sim.engines import check_num_envs, check_seed, find_engine, make_wo
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
 from rookery.sim.envs.scalarize import LinearScalarization
-from rookery.sim.envs.shard_sizes import check_shards
+from rookery.sim.envs.shard_sizes import check_shards, divided
+from rookery.sim.envs.shard_states import ShardStates
 from rookery.sim.envs.sharded_env import ShardedEnv
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
@@ -42,6 +43,13 @@ the rest is computed from constants measured there (benchmarks/sharding.py), not
 
 
 Arguments = ParamSpec("Arguments")
+
+
+class Part(NamedTuple):
+    """One worker of several that train together."""
+
+    rank: int
+    size: int
 
 
 def _repeatable(maker: Callable[Arguments, Env]) -> Callable[Arguments, Env]:
@@ -73,6 +81,7 @@ def make(
     weights: dict[str, float] | None = None,
     shards: int | str = 1,
     starts: int = 0,
+    skills: str | Path | None = None,
 ) -> Env:
     """Make N worlds of a task.
 
@@ -96,6 +105,7 @@ def make(
         shards: processes among which the worlds of one task on `mujoco` are divided, with the same results (see
             rookery.sim.envs.sharded_env); "auto": what is fastest here. A task that a script registers is not known there.
         starts: world i begins its episodes like world i % starts, with the same noise; 0: each world in its own way.
+        skills: TOML file of frozen skills: actions are then decisions which of them acts, and how (see docs/hierarchy.md).
 
     Raises:
         RookeryError: a name, number or value that does not exist or fit, with the way out.
@@ -104,6 +114,8 @@ def make(
     _check_arguments(fixed, config, weights)
     entry = find(task)
     if entry.members:
+        if skills is not None:
+            raise RookeryError(f"{entry.id} is a set of tasks: skills are for one task.")
         if starts or shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: leave out shards and starts.")
         options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
@@ -118,7 +130,19 @@ def make(
     env = _divide(entry, num_envs, shards, arguments)
     if entry.wrapper:
         env = _wrap(entry.wrapper, env, frozen)
-    return env if weights is None else LinearScalarization(env, weights)
+    env = env if weights is None else LinearScalarization(env, weights)
+    return env if skills is None else _with_skills(env, Path(skills))
+
+
+def _with_skills(env: Env, file: Path) -> Env:
+    """The environment in which a high level commands the skills of a file."""
+    from rookery.experiments.skills import with_skills
+
+    try:
+        return with_skills(env, file)
+    except RookeryError:
+        env.close()
+        raise
 
 
 def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[str, Any]) -> Env:
@@ -161,14 +185,71 @@ def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> i
     return cores if built.shardable else 1
 
 
+def make_part(
+    task: str,
+    num_envs: int,
+    worker: Part,
+    *,
+    engine: str | None = None,
+    seed: int = 0,
+    randomize: str = "none",
+    fixed: dict[str, float] | None = None,
+    config: dict[str, Any] | None = None,
+    weights: dict[str, float] | None = None,
+) -> tuple[Env, ShardStates]:
+    """The worlds of one worker of several that train together, and what takes apart and joins states of all of them.
+
+    Args:
+        task: registered name of a task that is no set and has no frozen policy.
+        num_envs: worlds of all workers together.
+        worker: which of how many.
+        engine, seed, randomize, fixed, config, weights: as of `make`.
+
+    Raises:
+        RookeryError: worlds that cannot be divided so.
+    """
+    check_num_envs(num_envs)
+    if num_envs % worker.size or num_envs < 2 * worker.size:
+        near = max(2, round(num_envs / worker.size)) * worker.size
+        raise RookeryError(
+            f"{num_envs} worlds cannot be divided evenly among {worker.size} workers of at least 2: give --num-envs {near}."
+        )
+    _check_arguments(fixed, config, weights)
+    entry = find(task)
+    if entry.members or entry.wrapper:
+        what = "is a set of tasks" if entry.members else "has a frozen policy"
+        raise RookeryError(f"{entry.id} {what}, whose worlds stay in one process: leave out --workers.")
+    engine = entry.engines[0] if engine is None else entry.check(engine)
+    arguments: dict[str, Any] = {"task": task, "engine": engine, "device": "cpu", "seed": check_seed(seed)}
+    arguments |= {"randomize": randomize, "fixed": fixed, "config": dict(config or {}), "threads": 0}
+    one = make_shard(num_envs=1, first=0, total=1, **arguments)
+    one.reset()  # parameters that are drawn have their place in a state from then on
+    shapes = {name: x.shape for name, x in one.state_dict().items()}
+    shardable = one.task.shardable
+    one.close()
+    if not shardable:
+        raise RookeryError(f"the worlds of {entry.id} with this config cannot be divided: leave out --workers.")
+    slices = divided(num_envs, worker.size)
+    own = slices[worker.rank]
+    env: Env = make_shard(num_envs=own.stop - own.start, first=own.start, total=num_envs, **arguments)
+    return env if weights is None else LinearScalarization(env, weights), ShardStates(shapes, slices)
+
+
 def make_shard(
     task: str, num_envs: int, engine: str, device: str, seed: int, randomize: str, fixed: dict[str, float] | None,
     config: dict[str, Any], randomize_curriculum: bool = False, first: int = 0, total: int | None = None, starts: int = 0,
+    threads: int | None = None,
 ) -> VecEnv:  # fmt: skip
-    """The worlds `first` to `first + num_envs` of a task with `total` worlds; see `make` for the other arguments."""
+    """The worlds `first` to `first + num_envs` of a task with `total` worlds; see `make` for the other arguments.
+
+    Args:
+        threads: of the engine; 0 takes one for each processor of this process, None the same for all worlds and 1 for a part.
+    """
     entry = find(task)
     built = entry.load()(from_dict(entry.load().Config, config))
-    world = make_world(engine, built.scene(), num_envs, device, threads=0 if total is None else 1)
+    if threads is None:
+        threads = 0 if total is None else 1
+    world = make_world(engine, built.scene(), num_envs, device, threads=threads)
     replay = _read_log(task, randomize, num_envs if total is None else total, seed)
     preset = randomize in randomization.PRESETS
     own = built.default_randomization if preset and randomize != "none" else None

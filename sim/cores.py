@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["usable_cores"]
+__all__ = ["limit_cores", "usable_cores"]
+
+_limit = 0
 
 
 def usable_cores() -> int:
     """Processors that this process may run on; where the system does not tell, as macOS, all that there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, _limit) if _limit else cores
+
+
+def limit_cores(count: int) -> None:
+    """Let this process use no more processors than `count`, for one of several that share a machine."""
+    global _limit
+    _limit = count

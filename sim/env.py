@@ -170,6 +170,32 @@ class Env(abc.ABC):
         return None
 
     @property
+    def deciding(self) -> dict[str, Tensor] | None:
+        """{group: [N, A] bool} of the groups in which some agents are amid an option that a decision of theirs began, as in a
+        hierarchy: the others take a decision now. The actions of those that do not are not read, and their rewards belong to
+        the decision before. None, or a group that is left out: everybody decides at every step."""
+        return None
+
+    @property
+    def acting(self) -> Env:
+        """The environment that policies trained here act in afterwards: this one, but for a hierarchy, whose skills are part of
+        the stored policy."""
+        return self
+
+    def deployed(self, policies: dict[str, Any]) -> dict[str, Any]:
+        """Policies trained here as they are stored, to act in `acting`."""
+        return policies
+
+    @property
+    def latest_events(self) -> dict[str, Tensor]:
+        """``info["events"]`` of the latest step; empty after `reset`.
+
+        Raises:
+            RookeryError: the environment does not keep them.
+        """
+        raise RookeryError(f"{self.task_id} does not keep its events: a policy that waits for them cannot act in it.")
+
+    @property
     def action_mask(self) -> dict[str, Tensor] | None:
         """{group: [N, A, C] bool} of the groups whose action is `masked`: which options are allowed now, in the order of the
         choices, at least one of each; None where no group's is. What is not allowed and chosen all the same is the task's to

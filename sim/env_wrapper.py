@@ -86,6 +86,14 @@ class EnvWrapper(Env):
         return self.env.active
 
     @property
+    def deciding(self) -> dict[str, Tensor] | None:
+        return self.env.deciding
+
+    @property
+    def latest_events(self) -> dict[str, Tensor]:
+        return self.env.latest_events
+
+    @property
     def action_mask(self) -> dict[str, Tensor] | None:
         return self.env.action_mask
 

@@ -73,3 +73,14 @@ def rotation_error(goal: Tensor, now: Tensor) -> Tensor:
     sine = turn[:, 1:].norm(dim=-1, keepdim=True)
     angle = 2.0 * torch.atan2(sine, turn[:, :1])
     return torch.where(sine > 1e-6, angle / sine.clamp(min=1e-6), torch.full_like(sine, 2.0)) * turn[:, 1:]
+
+
+def slerp(start: Tensor, end: Tensor, share: Tensor) -> Tensor:
+    """[..., 4]: quaternions on the short way from start to end [..., 4], at shares [..., 1] of it in [0, 1]."""
+    dot = (start * end).sum(-1, keepdim=True)
+    angle = torch.acos(dot.abs().clamp_max(1.0))  # half of the rotation between them
+    sine = torch.sin(angle)
+    straight = sine < 1e-4  # where it is nearly none
+    before = torch.where(straight, 1.0 - share, torch.sin((1.0 - share) * angle) / sine)
+    after = torch.where(straight, share, torch.sin(share * angle) / sine) * torch.where(dot < 0.0, -1.0, 1.0)
+    return torch.nn.functional.normalize(before * start + after * end, dim=-1)

@@ -36,6 +36,14 @@ def one_thread_each(function: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
+def limit_threads(count: int) -> None:
+    """Let torch and compiled kernels of this process use no more threads than `count`."""
+    import numba
+
+    torch.set_num_threads(count)
+    numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))
+
+
 @contextmanager
 def one_kernel_thread() -> Iterator[None]:
     """Keep compiled kernels on the calling thread; the engines' own threads are not concerned.

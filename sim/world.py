@@ -265,10 +265,10 @@ class World(abc.ABC):
     def step(self, k: int = 1) -> None:
         """Advance all worlds by k physics steps; afterwards all views are current."""
 
-    def seed(self, seed: int, starts: int = 0) -> None:
-        """Start the engine's own random streams anew, where it has any (gusts); `starts` as in Streams."""
+    def seed(self, seed: int, starts: int = 0, first: int = 0) -> None:
+        """Start the engine's own random streams anew, where it has any (gusts); `starts` and `first` as in Streams."""
         if self.wind is not None:
-            self.wind.seed(seed, starts)
+            self.wind.seed(seed, starts, first)
 
     @abc.abstractmethod
     def reset(self, ids: Ids = None) -> None:
@@ -310,7 +310,7 @@ class World(abc.ABC):
 
     def _wind_snapshot(self) -> dict[str, Tensor]:
         """The wind's part of a snapshot."""
-        return {} if self.wind is None else {f"wind.{k}": v for k, v in self.wind.snapshot().items()}
+        return {} if self.wind is None else {f"wind.{k}": v for k, v in self.wind.snapshot(self.num_envs).items()}
 
     def _restore_wind(self, snapshot: dict[str, Tensor]) -> None:
         if self.wind is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 from rookery.sim.errors import RookeryError
@@ -17,17 +17,24 @@ if TYPE_CHECKING:
     from rookery.sim.env import Env
 
 
-def check_compatible(contract: Contract, env: Env) -> None:
+def check_compatible(contract: Contract, env: Env, groups: Collection[str] | None = None) -> None:
     """Refuse to run the policy of `contract` in an environment where its numbers would mean something else.
 
     Compared: task, control period, names of groups, and everything about observation terms, actions and (with a state
     estimator) targets that the network depends on. Noise, bias, delay, the neutral action and the number of agents may
     differ.
 
+    Args:
+        contract: of the policy.
+        env: where it is to run.
+        groups: those for which it acts there, where others act for the rest; None for all.
+
     Raises:
         RookeryError: naming the first line that differs and both its values.
     """
     mine, theirs = _groups(contract, env.groups)
+    if groups is not None:
+        mine, theirs = ({"groups": {g: v for g, v in s["groups"].items() if g in groups}} for s in (mine, theirs))
     # First: a wrong task explains every other difference.
     mine = {"task_id": contract.task_id, "control_dt": contract.control_dt} | mine
     theirs = {"task_id": env.task_id, "control_dt": env.control_dt} | theirs

@@ -19,7 +19,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
@@ -83,6 +83,19 @@ class MeasurementErrors:
 
 
 @dataclass(frozen=True)
+class Quantization:
+    """Rounding of a policy's weights after training.
+
+    Args:
+        weights: "int8": integers of 8 bits, with a scale for each row of the matrices of dense layers.
+        largest_difference: of an action in [-1, 1] from that of the trained network, over the golden observations.
+    """
+
+    weights: Literal["int8"]
+    largest_difference: float
+
+
+@dataclass(frozen=True)
 class ContractGroup:
     """One agent group.
 
@@ -91,12 +104,14 @@ class ContractGroup:
         stages: of its policy, from the observation to the action; None before training.
         actuation: what lies between its action and the motors; None where the action goes to none, such as a skill's.
         safety: limits by quantity.
+        quantization: of its weights; None for those of the training.
     """
 
     spec: Group
     stages: StageChain | None = None
     actuation: Actuation | None = None
     safety: Mapping[str, Limit] = field(default_factory=dict)
+    quantization: Quantization | None = None
 
     @property
     def trained(self) -> StageChain:
@@ -116,6 +131,8 @@ class ContractGroup:
             "actuation": None if self.actuation is None else plain(self.actuation),
             "safety": plain(self.safety),
         }
+        if self.quantization is not None:
+            own["quantization"] = plain(self.quantization)
         declared = group_json(self.spec)
         return {k: declared.pop(k) for k in ("count", "observation", "action")} | own | declared
 
@@ -291,6 +308,7 @@ def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
         stages=None if stages is None else StageChain.from_json(stages),
         actuation=None if values["actuation"] is None else from_json(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
+        quantization=None if "quantization" not in values else from_json(Quantization, values["quantization"]),
     )
 
 

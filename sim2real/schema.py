@@ -170,6 +170,14 @@ class LimitLines:
 
 
 @dataclass(frozen=True)
+class QuantizationLines:
+    """Rounding of the weights, left out where there is none."""
+
+    weights: Literal["int8"]
+    largest_difference: NotNegative
+
+
+@dataclass(frozen=True)
 class GroupLines:
     """An agent group."""
 
@@ -182,6 +190,7 @@ class GroupLines:
     frames: Annotated[Any, the_frames] = None
     targets: Annotated[tuple[PlaceLines, ...], Meta(min_length=1)] = ()
     future: tuple[Filled, ...] = ()
+    quantization: QuantizationLines | None = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ WORDS = {
     "gate_ranking": "--default runs/a --none runs/a --repeats 1 --episodes 6 --combinations 2 --hidden-episodes 2",
     "hand_grasp": "--starts 2 --objects ball",
     "kill_resume": "--moments 1 --algorithms ppo",
+    "kernels": f"--seconds 0.05 --only 'drone-hover: pursue' {OUT}",
     "learning_curves": f"drone-hover --curve 'ppo {SMALL}' --seeds 0 --points 1 --episodes 2 --runs runs {OUT}",
     "legged": "--seconds 0.1",
     "legged_fast": "physics --repeats 1",

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,3 +51,12 @@ def _front_page() -> str:
     return re.sub(r"\[([^\]]+)\]\((?!https?:|#|[\w/]+\.(?:md|png|jpg|mp4|gif|webp)\))[^)]*\)", r"\1", re.sub(
         r"\[([^\]]+)\]\((?:CONTRIBUTING\.md|LICENSE|CHANGELOG\.md|benchmarks/[^)]*)\)", r"\1", text
     ))  # fmt: skip
+
+
+def on_post_build(config: Any) -> None:
+    """End the build where a link or an anchor leads nowhere."""
+    from links import dead_links
+
+    dead = dead_links(Path(config["site_dir"]).resolve())
+    if dead:
+        raise PluginError("dead links: " + "; ".join(dead[:10]))

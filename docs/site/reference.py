@@ -27,7 +27,8 @@ def pages(links: Path) -> dict[str, str]:
             modules = _modules(links.joinpath(*name.split(".")[1:]), name)
             if modules:
                 out[f"reference/{name}.md"] = _page(name, modules)
-        index.append(f"| [`{package}`]({package}.md) | {contents} |")
+        linked = f"[`{package}`]({package}.md)" if f"reference/{package}.md" in out else f"`{package}`"
+        index.append(f"| {linked} | {contents} |")
         index += [f"| [`{name}`]({name}.md) | |" for name in subpackages[1:] if f"reference/{name}.md" in out]
     out["reference/index.md"] = "\n".join(index) + "\n"
     return out

@@ -41,6 +41,7 @@ class Algorithm(abc.ABC):
         rollout_steps: control steps that every world makes between two updates; 0 where no environment is stepped.
         steps_per_update: how far one collect-and-update of this process moves the counter that `total_steps` limits: control
             steps over all worlds, or samples where `rollout_steps` is 0.
+        joinable: whether the states of processes that learn together make one state, by `world_axis`.
         reduction: the processes that learn together, see `share`.
 
     Raises:
@@ -52,6 +53,7 @@ class Algorithm(abc.ABC):
 
     env: Env
     config: Any
+    joinable: ClassVar[bool] = False
     reduction: Reduction = ALONE
 
     @property
@@ -109,11 +111,12 @@ class Algorithm(abc.ABC):
 
     def share(self, reduction: Reduction) -> None:
         """Learn together with other processes from now on, see `rookery.policies.training.reduction`. They have the same
-        config, seed and number of worlds each; called before the first step.
-
-        Exploration and shuffles differ from process to process.
-        """
+        config, seed and number of worlds each, those of rank 0 being the first; called before the first step."""
         self.reduction = reduction
+
+    def world_axis(self, name: str) -> int | None:
+        """Axis of the worlds in an entry of the saved state; None for what all processes that learn together have alike."""
+        return None
 
     def close(self) -> None:
         """Free threads and files."""

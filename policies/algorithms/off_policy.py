@@ -67,6 +67,10 @@ class OffPolicy(Algorithm):
                 f"{', '.join(env.objectives)}: give weights (--weights {env.objectives[0]}=1)."
             )
         require_numbers(env.groups, f"{type(self).__name__} learns")
+        if env.deciding is not None:
+            raise RookeryError(
+                f"{type(self).__name__} learns from every control step, and here decisions last: PPO learns them."
+            )
         self.rollout_steps = self.config.rollout_steps
         kept = self.config.buffer_size // env.num_envs
         if kept < self.rollout_steps:

@@ -27,6 +27,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.chains import check_encoder
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import GroupLearner
+from rookery.policies.algorithms.ppo_options import OptionLearner
 from rookery.policies.algorithms.ppo_policies import policies_of
 from rookery.policies.algorithms.ppo_targets import value_losses
 from rookery.policies.algorithms.weight_sets import weight_sets
@@ -36,7 +37,7 @@ from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import Samples
-from rookery.policies.training.reduction import Reduction, draw_apart
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.actions import require_numbers
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
@@ -67,6 +68,7 @@ class PPO(Algorithm):
     """
 
     Config = PPOConfig
+    joinable = True
 
     def __init__(
         self, env: Env, config: PPOConfig | None = None, seed: int = 0, inputs: Mapping[str, Any] | None = None
@@ -81,7 +83,7 @@ class PPO(Algorithm):
         initial = torch_generator(seed)
         state_size = env.state_size if self.config.critic == "central" else 0
         self.learners = {
-            name: GroupLearner(
+            name: (OptionLearner if own.group in (env.deciding or {}) else GroupLearner)(
                 name, env.groups[own.group], env.num_envs, state_size, self.config, initial, self.device, own
             )
             for name, own in weight_sets(env, self.config.policies).items()
@@ -131,6 +133,7 @@ class PPO(Algorithm):
             action = learner.sample(
                 t, learner.own(obs[group]), context.get("state"), self._of(learner, "active"),
                 self._of(learner, "privileged_targets"), context.get("reveal_future_mask"), self._of(learner, "action_mask"),
+                self._of(learner, "deciding"),
             )  # fmt: skip
             if learner.members.whole:
                 out[group] = action
@@ -155,7 +158,7 @@ class PPO(Algorithm):
         self._step += 1
 
     def _read_context(self) -> dict[str, Tensor]:
-        """Values beside the environment's observations now: "state" of a central critic, "active.<group>",
+        """Values beside the environment's observations now: "state" of a central critic, "active.<group>", "deciding.<group>",
         "action_mask.<group>", "privileged_targets.<group>" and "reveal_future_mask"; what there is none of is left out."""
         context: dict[str, Tensor] = {}
         if self.config.critic == "central":
@@ -163,6 +166,7 @@ class PPO(Algorithm):
         active = self.env.active
         if active is not None:
             context |= {f"active.{k}": v.clone() for k, v in active.items() if v is not None}
+        context |= {f"deciding.{k}": v.clone() for k, v in (self.env.deciding or {}).items()}
         masks = self.env.action_mask or {}
         for name, group in self.env.groups.items():
             if group.action.masked:
@@ -182,6 +186,7 @@ class PPO(Algorithm):
         if self.config.critic == "central":
             context["state"] = torch.zeros(n, self.env.state_size)
         context |= {f"active.{k}": torch.zeros_like(v) for k, v in (self.env.active or {}).items() if v is not None}
+        context |= {f"deciding.{k}": torch.zeros_like(v) for k, v in (self.env.deciding or {}).items()}
         for name, group in self.env.groups.items():
             if group.action.masked:
                 context[f"action_mask.{name}"] = torch.zeros(n, group.count, group.action.options, dtype=torch.bool)
@@ -208,7 +213,8 @@ class PPO(Algorithm):
                 # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
                 learner.adam.reset()
             last = learner.own(self._last_obs[learner.members.group])
-            samples = learner.samples(last, self._context.get("state"), self._of(learner, "active"))
+            after = self._context.get("state"), self._of(learner, "active"), self._of(learner, "deciding")
+            samples = learner.samples(last, *after)
             sums = self._learn_epochs(learner, samples)
             means = (sums / (self.config.epochs * self.config.minibatches)).mean(1)
             for figure, mean in zip(FIGURES, means, strict=True):
@@ -231,21 +237,16 @@ class PPO(Algorithm):
         sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
         for epoch in range(c.epochs):
             before = sums.clone()
-            for batch, rows in learner.epoch(samples, self._generator):
-                sums += self.learn(learner, batch, rows)
+            for batch, rows, count in learner.epoch(samples, self._generator):
+                sums += self.learn(learner, batch, rows, count)
             if c.schedule == "adaptive" and not self.policy_frozen:
-                approx_kl = (sums - before)[FIGURES.index("approx_kl")] / c.minibatches
+                approx_kl = self.reduction.sum((sums - before)[FIGURES.index("approx_kl")]) / c.minibatches
                 self._adapt_learning_rate(learner, approx_kl, last=epoch == c.epochs - 1)
-        return sums
+        return self.reduction.sum(sums)
 
-    def learn(self, learner: GroupLearner, batch: Samples, rows: slice) -> Tensor:
-        """One optimizer step on the minibatch `rows`; returns FIGURES, [5, G]."""
-        size = rows.stop - rows.start
-        own = None if batch.active is None else batch.active[:, rows].sum(1, keepdim=True)
-        count: int | Tensor = size if own is None else own.clamp(min=1)
-        if self.reduction.size > 1:
-            mine = torch.full((learner.sets, 1), float(size), device=self.device) if own is None else own.float()
-            count = self.reduction.sum(mine).clamp(min=1)
+    def learn(self, learner: GroupLearner, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
+        """One optimizer step on the minibatch `rows`, in which `count` samples count, [G, 1] or one number; returns FIGURES of
+        these rows, [5, G]."""
         parts = split(rows, len(learner.workers), learner.sequence)
         jobs = [(learner, i, batch, part, count) for i, part in enumerate(parts)]
         sums = sum(self._threads.map(self._gradients, jobs))
@@ -260,7 +261,7 @@ class PPO(Algorithm):
         learner.adam.step(learner.learning_rate)
         if learner.estimator is not None:
             learner.estimator.step()
-        return self.reduction.sum(sums)
+        return sums
 
     def _gradients(self, learner: GroupLearner, i: int, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
         """`loss_gradients` in the memory of worker i, compiled where the networks allow it."""
@@ -390,9 +391,13 @@ class PPO(Algorithm):
         self.updates = int(state["updates"])
         self._context = {k: v.to(self.device) for k, v in context.items()}
 
+    def world_axis(self, name: str) -> int | None:
+        if name.startswith("context/"):
+            return 0
+        return 1 if "/memory." in name else None
+
     def share(self, reduction: Reduction) -> None:
         super().share(reduction)
-        draw_apart(self._generator, reduction)
         for learner in self.learners.values():
             learner.share(reduction)
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.choices import Choices, draw_gumbel
 from rookery.policies.storage.rollout import Rollout, Samples
+from rookery.policies.training.reduction import Reduction, draw_own
 from rookery.sim.specs import ActionSpec
 
 MAX_LOG_RATIO = 20.0
@@ -47,9 +48,9 @@ class Gaussian:
     With z = (action - mean) / std: d log p / d mean = z / std, d log p / d log std = z^2 - 1.
     """
 
-    def start(self, roll: Rollout, generator: torch.Generator) -> None:
+    def start(self, roll: Rollout, generator: torch.Generator, reduction: Reduction) -> None:
         """Draw the noise of a rollout."""
-        roll.noise.normal_(generator=generator)
+        draw_own(roll.noise, 1, lambda x: x.normal_(generator=generator), reduction)
 
     def sample(self, roll: Rollout, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
         """Write the actions of row t, for outputs [N, A, D] of the policy's network."""
@@ -96,10 +97,10 @@ class Mixed(Gaussian):
     def __init__(self, spec: ActionSpec) -> None:
         self.choices = Choices(spec)
 
-    def start(self, roll: Rollout, generator: torch.Generator) -> None:
-        super().start(roll, generator)
+    def start(self, roll: Rollout, generator: torch.Generator, reduction: Reduction) -> None:
+        super().start(roll, generator, reduction)
         assert roll.gumbel is not None
-        draw_gumbel(roll.gumbel, generator)
+        draw_own(roll.gumbel, 1, lambda x: draw_gumbel(x, generator), reduction)
 
     def sample(self, roll: Rollout, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
         assert roll.gumbel is not None and roll.choice_log_probs is not None

@@ -7,8 +7,9 @@ learns its own, G = A sets of weights learn from R = T N rows each, side by side
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,7 +31,7 @@ from rookery.policies.nn.state_estimator import StateEstimator
 from rookery.policies.storage.normalizers import ObservationNorm, ValueNorm
 from rookery.policies.storage.prefix import prefixed
 from rookery.policies.storage.rollout import Rollout, Samples
-from rookery.policies.training.reduction import ALONE, Reduction
+from rookery.policies.training.reduction import ALONE, Reduction, own_part
 from rookery.sim.buffers import under
 from rookery.sim.elapsed import elapsed
 from rookery.sim.errors import RookeryError
@@ -105,7 +106,6 @@ class GroupLearner:
             raise RookeryError(
                 f"{units} {what} cannot make {config.minibatches} minibatches: ask for fewer or more worlds."
             )
-        self.bounds = [units * i // config.minibatches * self.sequence for i in range(config.minibatches + 1)]
         cpu = device.type == "cpu"
         chunk = CHUNK_SEQUENCES * self.sequence if remembers else CHUNK_ROWS
         self.chunk = chunk if cpu else rows
@@ -205,7 +205,7 @@ class GroupLearner:
     def start(self, generator: torch.Generator) -> None:
         """Begin an iteration: fresh noise, and the policy's standard deviation as it is now."""
         self.rollout.clear()
-        self.head.start(self.rollout, generator)
+        self.head.start(self.rollout, generator, self.reduction)
         self.std = self.log_std.exp()
         if self.memory is not None:
             self.memory.start()
@@ -234,6 +234,7 @@ class GroupLearner:
         privileged_targets: Tensor | None = None,
         reveal_future_mask: Tensor | None = None,
         action_mask: Tensor | None = None,
+        deciding: Tensor | None = None,
     ) -> Tensor:
         """Actions [N, A, D] with exploration; everything goes to row t of the rollout.
 
@@ -245,6 +246,7 @@ class GroupLearner:
             privileged_targets: [N, A, M], of the state estimator.
             reveal_future_mask: [N] bool, see StateEstimator.predict.
             action_mask: [N, A, C] bool, the options that are allowed; None for all.
+            deciding: [N, A] bool, who takes a decision; of `OptionLearner`, where not everybody does at every step.
         """
         roll = self.rollout
         roll.set_active(t, active)
@@ -297,12 +299,16 @@ class GroupLearner:
 
     def entropy(self) -> Tensor:
         """Entropy of the policy, nats: mean over independent sets of weights and, of choices, over the rollout."""
-        gaussian = (self.log_std + HALF_LOG_2_PI_E).sum(-1).mean()
+        gaussian = self.gaussian_entropy()
         roll = self.rollout
         if roll.choice_log_probs is None or not isinstance(self.head, Mixed):
             return gaussian
         choices = self.head.choices.entropy(roll.choice_log_probs)
         return gaussian + (choices.mean() if roll.active is None else choices[roll.active].mean())
+
+    def gaussian_entropy(self) -> Tensor:
+        """Entropy of the continuous components, nats."""
+        return (self.log_std + HALF_LOG_2_PI_E).sum(-1).mean()
 
     def rows(self, x: Tensor) -> Tensor:
         """[..., A, k] as rows [G, R, k]."""
@@ -326,17 +332,44 @@ class GroupLearner:
             out[:, start : start + self.chunk] = self.critic.forward(piece).squeeze(2)
         return out
 
-    def samples(self, last_obs: Tensor, last_state: Tensor | None, last_active: Tensor | None) -> Samples:
+    def samples(
+        self, last_obs: Tensor, last_state: Tensor | None, last_active: Tensor | None, deciding: Tensor | None = None
+    ) -> Samples:
         """Values, advantages and targets of the collected rollout; the arguments follow its last row (raw)."""
         return samples_of(self, last_obs, last_state, last_active)
 
-    def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice]]:
-        """Shuffle, then give the minibatches: the shuffled samples and the rows of each."""
-        order = torch.randperm(self.bounds[-1] // self.sequence, generator=generator, device=self.device)
-        rows = order if self.memory is None else self.memory.order(order, self.bounds, len(self.workers), self.chunk)
+    def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice, int | Tensor]]:
+        """Shuffle, then give the minibatches: the shuffled samples, the rows of each, and how many of all processes count in
+        it, [G, 1] or one number."""
+        count = samples.action.shape[1]
+        size = self.reduction.size
+        units = count // self.sequence * size
+        order = torch.randperm(units, generator=generator, device=self.device)
+        bounds = self._bounds(units)
+        if size > 1:
+            worlds = self.rollout.reward.shape[1]
+            each = self.spec.count // self.sets
+            order, own = own_part(order, self.config.minibatches, worlds, each, self.reduction)
+            bounds = [b * self.sequence for b in own]
+        rows = order if self.memory is None else self.memory.order(order, bounds, len(self.workers), self.chunk)
+        if self._shuffled is not None and self._shuffled.action.shape[1] != count:
+            self._shuffled = None  # decisions differ in number from rollout to rollout
         self._shuffled = samples.shuffled(rows, self._shuffled, order)
-        for start, stop in zip(self.bounds, self.bounds[1:], strict=False):
-            yield self._shuffled, slice(start, stop)
+        minibatches = [slice(start, stop) for start, stop in pairwise(bounds)]
+        for part, counted in zip(minibatches, self._counts(self._shuffled, minibatches, units), strict=True):
+            yield self._shuffled, part, counted
+
+    def _counts(self, samples: Samples, minibatches: list[slice], units: int) -> Sequence[int | Tensor]:
+        """Samples of all processes that count in each minibatch of `units` samples or sequences in all."""
+        if samples.active is None:
+            return [stop - start for start, stop in pairwise(self._bounds(units))]
+        active = torch.stack([samples.active[:, rows].sum(1, keepdim=True) for rows in minibatches])
+        return list(self.reduction.sum(active).clamp(min=1))
+
+    def _bounds(self, units: int) -> list[int]:
+        """Rows at which the minibatches of so many samples or sequences begin and end."""
+        parts = self.config.minibatches
+        return [units * i // parts * self.sequence for i in range(parts + 1)]
 
     def finish(self) -> None:
         """End an iteration: its observations count in the normalizers from now on."""

@@ -14,7 +14,7 @@ from rookery.policies.storage.rollout import Samples, gae, moments
 if TYPE_CHECKING:
     from rookery.policies.algorithms.ppo_learner import GroupLearner
 
-__all__ = ["samples_of", "value_losses"]
+__all__ = ["final_values", "samples_of", "value_losses"]
 
 
 def samples_of(
@@ -37,7 +37,7 @@ def samples_of(
     denormalize = learner.returns.denormalize if learner.returns is not None else (lambda x: x)
     grid = learner.grid(denormalize(value), c.rollout_steps)
     last_grid = learner.grid(denormalize(last), 1)[0]
-    final = _final_values(learner, denormalize)
+    final = final_values(learner, denormalize)
     terminated = roll.terminated.unsqueeze(-1)
     truncated = roll.truncated.unsqueeze(-1)
     leaves = roll.leaves(last_active)
@@ -72,7 +72,7 @@ def samples_of(
     )  # fmt: skip
 
 
-def _final_values(learner: GroupLearner, denormalize: Callable[[Tensor], Tensor]) -> Tensor:
+def final_values(learner: GroupLearner, denormalize: Callable[[Tensor], Tensor]) -> Tensor:
     """V of the last observations of truncated episodes, [T, N, A], zero elsewhere."""
     roll = learner.rollout
     out = torch.zeros_like(roll.reward)

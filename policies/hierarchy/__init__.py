@@ -1,1 +1,1 @@
-"""Skills and the policies that command them."""
+"""Hierarchies: skills, and high levels that decide which of them acts, and how."""

@@ -5,23 +5,24 @@ first team      A               B
 second team     B               A
 
 Made with `starts` N/2, world i and world N/2 + i begin alike: every start is played from both sides, so that a serve or a lucky
-start counts for both, and exchanging A and B exchanges their figures.
+start counts for both, and exchanging A and B exchanges their figures. Where the teams have roles, such as pursuit and evasion,
+and A and B can play one each, A plays that team in all worlds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rookery.sim.env import Act, Env
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.threads import one_thread_each
 
-__all__ = ["MatchResult", "Tally", "match", "two_teams"]
+__all__ = ["Alternating", "MatchResult", "Tally", "match", "two_teams"]
 
 Rows = dict[str, Tensor]
 WINS = "wins"
@@ -54,11 +55,12 @@ class MatchResult:
     Args:
         teams: names of the first and the second team.
         outcome: [2, E / 2] int64: 1 where A won, -1 where B did, 0 where nobody did; A played the first team in row 0, and the
-            second in row 1. Columns are starts.
+            second in row 1. Columns are starts. [1, E] where A played one team throughout.
         causes: for "a", "b" and "nobody" the episodes that they won so, by name of what ended them.
         shares: for every figure ``<team>_<name>`` that the task measures of both teams, but wins: the episodes in which A had
             more of it, and those in which B had, such as {"serves": {"a": ..., "b": ...}}.
         metrics: means of the task's other figures.
+        played: the teams that A played, by row of `outcome`; both where left out.
     """
 
     teams: tuple[str, str]
@@ -66,6 +68,7 @@ class MatchResult:
     causes: dict[str, dict[str, int]]
     shares: dict[str, dict[str, Tally]] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
+    played: tuple[str, ...] = ()
 
     @property
     def total(self) -> Tally:
@@ -75,7 +78,7 @@ class MatchResult:
     @property
     def sides(self) -> dict[str, Tally]:
         """Episodes by the team that A played."""
-        return {team: Tally.of(rows) for team, rows in zip(self.teams, self.outcome, strict=True)}
+        return {team: Tally.of(rows) for team, rows in zip(self.played or self.teams, self.outcome, strict=True)}
 
 
 def two_teams(env: Env) -> tuple[str, str]:
@@ -110,7 +113,8 @@ class _Sides:
 
     Args:
         env: with two teams.
-        a, b: of all agents of all worlds; those of the other's agents are left.
+        a, b: of all agents of all worlds; those of the other's agents are left. A group may be missing in one that has no agent
+            in it.
         first: [N] bool, the worlds in which A plays the first team.
     """
 
@@ -129,44 +133,99 @@ class _Sides:
         if self._b is self._a:  # one controller for both, which must not be advanced twice in a step
             return a
         b = self._b(obs)
-        return {g: torch.where(own, a[g], b[g]) for g, own in self._own.items()}
+        return {
+            g: a[g] if g not in b else b[g] if g not in a else torch.where(own, a[g], b[g])
+            for g, own in self._own.items()
+        }
+
+
+class Alternating:
+    """Actions of A and B that change sides with every episode: A begins as the first team in worlds 0, 2, 4 ..., and as the
+    second in the others. With `team`, A plays that one always.
+
+    Args:
+        env: with two teams; it says where episodes begin (`Env.episode_start`).
+        a, b: as in `match`.
+        team: the one that A plays; None for both.
+
+    Attributes:
+        episodes: begun so far, by the team that A plays in them.
+    """
+
+    def __init__(self, env: Env, a: Act, b: Act, team: str | None = None) -> None:
+        self._env = env
+        self._names = two_teams(env)
+        even = torch.arange(env.num_envs) % 2 == 0
+        self._first = even if team is None else torch.full_like(even, team == self._names[0])
+        self._changes = team is None
+        self._begun = False
+        self._players = a, b
+        self._sides = _Sides(env, a, b, self._first)
+        self.episodes = dict.fromkeys(self._names, 0)
+
+    def __call__(self, obs: Rows) -> Rows:
+        begins = self._env.episode_start.cpu()
+        if begins.any():
+            if self._begun and self._changes:
+                self._first = self._first ^ begins
+                self._sides = _Sides(self._env, *self._players, self._first)
+            self._begun = True
+            for name, own in zip(self._names, (self._first, ~self._first), strict=True):
+                self.episodes[name] += int((own & begins).sum())
+        return self._sides(obs)
 
 
 @one_thread_each
 def match(
     env: Env, a: Act, b: Act, episodes: int, seed: int | None = 0,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Callable[[int, float], None] | None = None, team: str | None = None,
 ) -> MatchResult:  # fmt: skip
-    """Play exactly `episodes` episodes, A as either team in half of them.
+    """Play exactly `episodes` episodes, A as either team in half of them, or as `team` in all.
 
     Every world contributes its first episodes, as in `evaluate`, and worlds i and N/2 + i the same number of them. The same
     seed gives the same result.
 
     Args:
-        env: with two teams and an even number N of worlds, made with `starts` N/2 for the same starts from both sides. It is
-            reset with `seed`, and left where the last counted episode ended.
+        env: with two teams and an even number N of worlds, made with `starts` N/2 for the same starts from both sides. With
+            `team`, any number of worlds with any starts. It is reset with `seed`, and left where the last counted episode
+            ended.
         a, b: from observations {group: [N, A, O]} of all agents to actions of all agents, such as of `act_with`; those of its
             own team are used. The same object twice is asked once a step.
         episodes: how many, even.
         seed: of the episodes; None continues the environment's own streams.
         progress: called after every control step with the episodes finished and the share of all work, 0 to 1.
+        team: the one that A plays; None for both.
 
     Raises:
         RookeryError: no two teams (see `two_teams`), metrics that do not say which of them wins, an odd number of episodes or
             worlds.
     """
     teams = two_teams(env)
+    if team is not None:
+        return _one_sided(env, a, b, episodes, seed, progress, team)
     for name, count in (("episodes", episodes), ("num_envs", env.num_envs)):
         if count < 2 or count % 2:
             raise RookeryError(f"a match is played from both sides: {name} must be even and at least 2, got {count}.")
     half = env.num_envs // 2
     first = torch.arange(env.num_envs) < half
     quota = episodes // 2 // half + (torch.arange(half) < episodes // 2 % half).long().repeat(2)
-    columns: dict[str, list[Tensor]] = {}
-    for ended in _played(env, _Sides(env, a, b, first), quota, seed, progress):
-        for name, values in ended.items():
-            columns.setdefault(name, []).append(values)
-    return _result(env, teams, half, {name: torch.cat(values) for name, values in columns.items()})
+    return _result(env, teams, first, half, _played(env, _Sides(env, a, b, first), quota, seed, progress))
+
+
+def _one_sided(
+    env: Env, a: Act, b: Act, episodes: int, seed: int | None, progress: Callable[[int, float], None] | None, team: str
+) -> MatchResult:
+    """`match` in which A plays one team throughout."""
+    if team not in env.teams:
+        raise unknown(f"team of {env.task_id}", team, env.teams)
+    if episodes < 1:
+        raise RookeryError(f"a match needs an episode at least, got episodes {episodes}.")
+    worlds = torch.arange(env.num_envs)
+    quota = episodes // env.num_envs + (worlds < episodes % env.num_envs).long()
+    teams = two_teams(env)
+    first = torch.full((env.num_envs,), team == teams[0])
+    ended = _played(env, _Sides(env, a, b, first), quota, seed, progress)
+    return replace(_result(env, teams, first, env.num_envs, ended), played=(team,))
 
 
 def _played(
@@ -199,13 +258,23 @@ def _played(
             return
 
 
-def _result(env: Env, teams: tuple[str, str], half: int, columns: Rows) -> MatchResult:
-    """The match of all counted episodes, as columns [E]."""
+def _result(env: Env, teams: tuple[str, str], first: Tensor, half: int, ended: Iterable[Rows]) -> MatchResult:
+    """The match of all counted episodes, as columns [m].
+
+    Args:
+        first: [N] bool, the worlds in which A played the first team.
+        half: worlds after which the same starts come again.
+    """
+    parts: dict[str, list[Tensor]] = {}
+    for some in ended:
+        for name, values in some.items():
+            parts.setdefault(name, []).append(values)
+    columns = {name: torch.cat(values) for name, values in parts.items()}
     # by A's side, then by start: world i and half + i, in the order of their episodes
     side = columns["world"] // half
     order = torch.argsort((side * (columns["episode"].max() + 1) + columns["episode"]) * half + columns["world"] % half)
     columns = {name: values[order] for name, values in columns.items()}
-    swap = torch.where(columns["world"] < half, 1, -1)
+    swap = torch.where(first[columns["world"]], 1, -1)
     metrics = {name.removeprefix("metric/"): v for name, v in columns.items() if name.startswith("metric/")}
     ahead = {name: swap * torch.sign(x - y).long() for name, (x, y) in _of_both(metrics, teams).items()}
     diverged = columns["cause"] > len(env.causes)
@@ -214,7 +283,7 @@ def _result(env: Env, teams: tuple[str, str], half: int, columns: Rows) -> Match
     of_teams = {f"{team}_{name}" for team in teams for name in (WINS, *ahead)}
     return MatchResult(
         teams,
-        outcome.view(2, -1),
+        outcome.view(len(first) // half, -1),
         {who: _causes(columns["cause"][outcome == won], names) for who, won in (("a", 1), ("b", -1), ("nobody", 0))},
         {
             name: {who: Tally.of(outcome[more == one]) for who, one in (("a", 1), ("b", -1))}

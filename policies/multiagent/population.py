@@ -22,6 +22,10 @@ from rookery.sim.seeding import torch_generator
 __all__ = ["Population"]
 
 Rows = dict[str, Tensor]
+KEEP = 0.99
+"""What an earlier result still counts for when another one is known."""
+PRIOR = 2.0
+"""Episodes, half of them won, that count beside those played."""
 
 
 class Population:
@@ -37,6 +41,8 @@ class Population:
     Attributes:
         assignment: [N] int64, the member that plays in each world.
         weights: [K] float64, sums to 1.
+        games, points: [K] float64, how many episodes the learner played against each and what it won, 1 or half for nobody;
+            with every episode against the same member, earlier ones count `KEEP` as much.
 
     Raises:
         RookeryError: no members, weights that do not fit, or a seed that is none.
@@ -51,6 +57,7 @@ class Population:
         self.set_weights([1.0] * len(self.members) if weights is None else weights)
         self._generator = torch_generator(seed)
         self.assignment = torch.zeros(env.num_envs, dtype=torch.int64)
+        self.games, self.points = (torch.zeros(len(self.members), dtype=torch.float64) for _ in range(2))
         self.draw(torch.arange(env.num_envs))
 
     def set_weights(self, weights: Sequence[float]) -> None:
@@ -79,6 +86,24 @@ class Population:
         if len(self.members) > 1 and len(worlds):
             drawn = torch.multinomial(self.weights, len(worlds), replacement=True, generator=self._generator)
             self.assignment[worlds.cpu()] = drawn
+
+    def record(self, members: Tensor, points: Tensor) -> None:
+        """Count the learner's results.
+
+        Args:
+            members: [m] int64, whom it played against.
+            points: [m], 1 where it won, 0 where it lost, a half where nobody did.
+        """
+        for k in members.unique().tolist():
+            own = points.cpu()[members == k].double()
+            kept = KEEP ** len(own)
+            self.games[k] = kept * self.games[k] + len(own)
+            self.points[k] = kept * self.points[k] + own.sum()
+
+    @property
+    def win_rates(self) -> Tensor:
+        """[K] float64: how often the learner wins against each; a half where nothing is known."""
+        return (self.points + 0.5 * PRIOR) / (self.games + PRIOR)
 
     @torch.no_grad()
     def __call__(self, obs: Rows) -> Rows:
@@ -111,6 +136,8 @@ class Population:
             "assignment": self.assignment,
             "generator": self._generator.get_state(),
             "weights": self.weights,
+            "games": self.games,
+            "points": self.points,
         }
         return {name: x.cpu().clone() for name, x in (own | self._memories()).items()}
 
@@ -118,6 +145,7 @@ class Population:
         """Continue from a saved state of as many members."""
         self.assignment.copy_(state["assignment"])
         self._generator.set_state(state["generator"])
-        self.weights.copy_(state["weights"])
+        for name in ("weights", "games", "points"):
+            getattr(self, name).copy_(state[name])
         for name, own in self._memories().items():
             own.copy_(state[name])

@@ -144,6 +144,33 @@ static void dense(const float weight[], const float bias[], const float x[], flo
         y[o] = ((s0 + s1) + (s2 + s3)) + bias[o];
     }
 }""",
+    "dense_int8": """
+/* y = scale * (weight * x) + bias, integer weights stored row by row, a scale for each row. */
+static void dense_int8(const signed char weight[], const float scale[], const float bias[], const float x[], float y[],
+                       int inputs, int outputs)
+{
+    int i;
+    int o;
+
+    for (o = 0; o < outputs; o++) {
+        const signed char *row = &weight[o * inputs];
+        float s0 = 0.0f;
+        float s1 = 0.0f;
+        float s2 = 0.0f;
+        float s3 = 0.0f;
+
+        for (i = 0; (i + 3) < inputs; i += 4) {
+            s0 += (float)row[i] * x[i];
+            s1 += (float)row[i + 1] * x[i + 1];
+            s2 += (float)row[i + 2] * x[i + 2];
+            s3 += (float)row[i + 3] * x[i + 3];
+        }
+        for (; i < inputs; i++) {
+            s0 += (float)row[i] * x[i];
+        }
+        y[o] = (scale[o] * ((s0 + s1) + (s2 + s3))) + bias[o];
+    }
+}""",
     "activate_tanh": _activation("tanh", "x[i] = tanhf(x[i]);"),
     "activate_elu": _activation("elu", "x[i] = (x[i] > 0.0f) ? x[i] : expm1f(x[i]);"),
     "activate_relu": _activation("relu", "x[i] = (x[i] < 0.0f) ? 0.0f : x[i];"),
@@ -154,6 +181,15 @@ static void copy(const float in[], float out[], int n)
 
     for (i = 0; i < n; i++) {
         out[i] = in[i];
+    }
+}""",
+    "fill": """
+static void fill(float x[], float value, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++) {
+        x[i] = value;
     }
 }""",
     "sigmoid": """

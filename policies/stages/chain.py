@@ -1,32 +1,32 @@
-"""A chain of stages, some of them side by side: what a policy consists of.
+"""A chain of stages, some of them side by side, or one inside of the other: what a policy consists of.
 
     [Normalize(43), Beside(((Select(43, ((0, 21),)),), (Attention(...),))), GRU(53, 32), Perceptron(32, (64,), 4), Squash(4)]
 
     x --normalize--+--select-----+--gru--perceptron--squash--> action
                    +--attention--+
 
-`Beside` gives every branch, a chain itself, the same row, and puts their results one after the other. Weights, C functions and
-states belong to the stages at the leaves, which have names: the kind, with _2, _3 ... where a kind comes again.
+`Beside` gives every branch, a chain itself, the same row, and puts their results one after the other. `Decide` and `Switch`
+(see decide.py) have chains that run only at times, as a hierarchy needs them. Weights, C functions and states belong to the
+stages at the leaves, which have names: the kind, with _2, _3 ... where a kind comes again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rookery.policies.stages.choose import Choose
+from rookery.policies.stages.decide import Decide, Switch
 from rookery.policies.stages.stage import Stage, Weight, fault
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
     from rookery.sim.specs import Group
 
-__all__ = ["Beside", "Fork", "Leaf", "Link", "Node", "StageChain"]
+__all__ = ["Beside", "Case", "Cases", "Fork", "Held", "Leaf", "Link", "Node", "StageChain"]
 
-DEEPEST = 8
-"""Most branches inside of each other."""
 S = TypeVar("S", bound=Stage)
 
 
@@ -58,7 +58,7 @@ class Beside:
         return sum(branch[-1].outputs for branch in self.branches)
 
 
-Link = Stage | Beside
+Link = Stage | Beside | Decide | Switch
 """One link of a chain."""
 
 
@@ -84,7 +84,47 @@ class Fork:
     branches: tuple[tuple[Node, ...], ...]
 
 
-Node = Leaf | Fork
+@dataclass(frozen=True)
+class Held:
+    """A decision that is held, see `Decide`.
+
+    Args:
+        link: as declared.
+        nodes: of its chain.
+        state: where its own state stands in that of the chain.
+        inner: where the states of its chain stand.
+    """
+
+    link: Decide
+    nodes: tuple[Node, ...]
+    state: slice
+    inner: slice
+
+
+@dataclass(frozen=True)
+class Case:
+    """A branch of a switch.
+
+    Args:
+        numbers: for which it acts.
+        nodes: of its chain.
+        inner: where their states stand in that of the whole chain.
+    """
+
+    numbers: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    inner: slice
+
+
+@dataclass(frozen=True)
+class Cases:
+    """Branches of which one acts, see `Switch`."""
+
+    link: Switch
+    cases: tuple[Case, ...]
+
+
+Node = Leaf | Fork | Held | Cases
 
 
 @dataclass(frozen=True)
@@ -105,9 +145,10 @@ class StageChain:
         if not self.links:
             raise RookeryError("a chain needs a stage.")
         _check_row(self.links, self.inputs)
-        if sum(leaf.stage.targets > 0 for leaf in self.leaves) > 1:
+        if sum(leaf.stage.targets > 0 for leaf in self.outer) > 1:
             raise RookeryError("a chain has one state estimator at most: let one predict all targets.")
-        if self.options and (sum(leaf.stage.options > 0 for leaf in self.leaves) > 1 or not _first(self.links).options):
+        first = _first(self.links)
+        if self.options and (sum(leaf.stage.options > 0 for leaf in self.outer) > 1 or not (first and first.options)):
             raise RookeryError(
                 "a chain chooses once, and its first outputs are the choices: put one stage choose at the end, or at the end "
                 "of the first of the last branches."
@@ -123,13 +164,14 @@ class StageChain:
 
     @property
     def state_size(self) -> int:
-        """Numbers that all stages keep from step to step."""
-        return sum(leaf.stage.state_size for leaf in self.leaves)
+        """Numbers that all stages and decisions keep from step to step."""
+        held = sum(node.link.state_size for node in self.decisions)
+        return held + sum(leaf.stage.state_size for leaf in self.leaves)
 
     @property
     def targets(self) -> int:
         """M, length of the targets that a state estimator in the chain predicts; 0 without."""
-        return sum(leaf.stage.targets for leaf in self.leaves)
+        return sum(leaf.stage.targets for leaf in self.outer)
 
     @property
     def options(self) -> int:
@@ -139,13 +181,23 @@ class StageChain:
     @property
     def mask_size(self) -> int:
         """Length of the mask of its options: C, or 0 where all are allowed at all times."""
-        return sum(leaf.stage.mask_size for leaf in self.leaves)
+        return sum(leaf.stage.mask_size for leaf in self.outer)
 
     @property
     def choice_sizes(self) -> tuple[int, ...]:
         """Numbers of options of the K choices, whose indices are the first of its outputs."""
-        found = self.find(Choose)
+        found = next((leaf.stage for leaf in self.outer if isinstance(leaf.stage, Choose)), None)
         return () if found is None else found.sizes
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """Events of the task that bring a decision: whoever runs the chain says when one happens."""
+        return tuple(dict.fromkeys(event for node in self.decisions for event in node.link.rules.events))
+
+    @property
+    def controlled(self) -> bool:
+        """True where a skill is the task's classical controller, whose action it has to be given."""
+        return any(leaf.stage.controlled for leaf in self.leaves)
 
     @property
     def kinds(self) -> list[str]:
@@ -161,6 +213,16 @@ class StageChain:
     def leaves(self) -> list[Leaf]:
         """All stages, in the order of their names, weights and states."""
         return list(_leaves(self.nodes))
+
+    @cached_property
+    def outer(self) -> list[Leaf]:
+        """Stages that run at every step and whose results are the chain's: not those of high levels and skills."""
+        return list(_leaves(self.nodes, inside=False))
+
+    @cached_property
+    def decisions(self) -> list[Held]:
+        """All decisions that are held, in order."""
+        return list(_decisions(self.nodes))
 
     def weights(self) -> dict[str, Weight]:
         """All arrays by name, "<stage's name>.<array's name>"."""
@@ -178,12 +240,17 @@ class StageChain:
     @property
     def c_refused(self) -> str:
         """Why it has no C, as a sentence without its full stop; "" where it has."""
+        if self.events:
+            return (
+                f"its high level decides at the event {self.events[0]!r}, which the task's rules see and no robot does: give "
+                "the skills a condition `finished` in its place"
+            )
         return next((leaf.stage.c_refused for leaf in self.leaves if leaf.stage.c_refused), "")
 
     @property
     def depends(self) -> set[str]:
         """See `Stage.depends`."""
-        return {line for leaf in self.leaves for line in leaf.stage.depends}
+        return {line for leaf in self.outer for line in leaf.stage.depends}
 
     @property
     def words(self) -> str:
@@ -215,7 +282,9 @@ class StageChain:
 
     def to_json(self) -> list[dict[str, Any]]:
         """The stages as they stand in a contract."""
-        return _to_json(self.links)
+        from rookery.policies.stages.chain_json import to_json
+
+        return to_json(self.links)
 
     @classmethod
     def from_json(cls, values: Any, line: str = "stages") -> StageChain:
@@ -228,24 +297,28 @@ class StageChain:
         Raises:
             RookeryError: naming the wrong line.
         """
-        links = _from_json(values, line, 0)
+        from rookery.policies.stages.chain_json import links_of
+
+        links = links_of(values, line)
         try:
             return cls(links)
         except RookeryError as error:
             raise RookeryError(f"contract line {line}: {error}") from error
 
 
-def _first(links: Sequence[Link]) -> Stage:
-    """The stage that gives the first of a chain's outputs."""
+def _first(links: Sequence[Link]) -> Stage | None:
+    """The stage that gives the first of a chain's outputs; None where a high level or a skill does."""
     last = links[-1]
-    return last if isinstance(last, Stage) else _first(last.branches[0])
+    if isinstance(last, Stage):
+        return last
+    return _first(last.branches[0]) if isinstance(last, Beside) else None
 
 
 def _check_row(links: Sequence[Link], size: int) -> None:
     """Compare the sizes of rows along a chain that gets rows of `size`."""
     for link in links:
         if link.inputs != size:
-            name = link.kind if isinstance(link, Stage) else "beside"
+            name = "beside" if isinstance(link, Beside) else link.kind
             raise RookeryError(f"the stage {name} takes {link.inputs} numbers, and gets {size}: give it those sizes.")
         size = link.outputs
 
@@ -255,64 +328,66 @@ def _nodes(links: Sequence[Link], counts: dict[str, int], states: list[int]) -> 
     for link in links:
         if isinstance(link, Beside):
             out.append(Fork(tuple(_nodes(branch, counts, states) for branch in link.branches)))
-            continue
-        number = counts[link.kind] = counts.get(link.kind, 0) + 1
-        start = states[0]
-        states[0] += link.state_size
-        name = link.kind if number == 1 else f"{link.kind}_{number}"
-        out.append(Leaf(name, link, slice(start, states[0])))
+        elif isinstance(link, Decide):
+            own = _taken(link.state_size, states)
+            nodes = _nodes(link.chain, counts, states)
+            out.append(Held(link, nodes, own, slice(own.stop, states[0])))
+        elif isinstance(link, Switch):
+            cases = []
+            for numbers, branch in zip(link.cases, link.branches, strict=True):
+                start = states[0]
+                nodes = _nodes(branch, counts, states)
+                cases.append(Case(numbers, nodes, slice(start, states[0])))
+            out.append(Cases(link, tuple(cases)))
+        else:
+            number = counts[link.kind] = counts.get(link.kind, 0) + 1
+            name = link.kind if number == 1 else f"{link.kind}_{number}"
+            out.append(Leaf(name, link, _taken(link.state_size, states)))
     return tuple(out)
 
 
-def _leaves(nodes: Sequence[Node]) -> Iterator[Leaf]:
+def _taken(size: int, states: list[int]) -> slice:
+    """The next places of the chain's state."""
+    start = states[0]
+    states[0] += size
+    return slice(start, states[0])
+
+
+def _leaves(nodes: Sequence[Node], inside: bool = True) -> Iterator[Leaf]:
+    """Stages of nodes.
+
+    Args:
+        nodes: in their order.
+        inside: also those of high levels and skills.
+    """
     for node in nodes:
         if isinstance(node, Leaf):
             yield node
-        else:
+        elif isinstance(node, Fork):
             for branch in node.branches:
-                yield from _leaves(branch)
+                yield from _leaves(branch, inside)
+        elif inside:
+            for chain in (node.nodes,) if isinstance(node, Held) else [case.nodes for case in node.cases]:
+                yield from _leaves(chain)
+
+
+def _decisions(nodes: Sequence[Node]) -> Iterator[Held]:
+    for node in nodes:
+        if isinstance(node, Held):
+            yield node
+            yield from _decisions(node.nodes)
+        elif isinstance(node, Fork):
+            for branch in node.branches:
+                yield from _decisions(branch)
+        elif isinstance(node, Cases):
+            for case in node.cases:
+                yield from _decisions(case.nodes)
 
 
 def _check_links(links: Sequence[Link], group: Group, line: str) -> None:
     for i, link in enumerate(links):
         if isinstance(link, Stage):
             link.check(group, f"{line}[{i}]")
-        else:
+        elif isinstance(link, Beside):  # what is in other links observes and acts otherwise than the group
             for k, branch in enumerate(link.branches):
                 _check_links(branch, group, f"{line}[{i}].branches[{k}]")
-
-
-def _to_json(links: Sequence[Link]) -> list[dict[str, Any]]:
-    return [
-        link.to_json()
-        if isinstance(link, Stage)
-        else {"stage": "beside", "branches": [_to_json(branch) for branch in link.branches]}
-        for link in links
-    ]
-
-
-def _from_json(values: Any, line: str, depth: int) -> tuple[Link, ...]:
-    from rookery.policies.stages import KINDS, stage_class
-
-    if not isinstance(values, list) or not values or depth > DEEPEST:
-        raise fault(line, values, f"a list of stages, of at most {DEEPEST} branches inside of each other")
-    out: list[Link] = []
-    for i, value in enumerate(values):
-        at = f"{line}[{i}]"
-        kind = value.get("stage") if isinstance(value, Mapping) else None
-        if not isinstance(kind, str):
-            raise fault(at, value, "an object with the kind of its stage")
-        if kind != "beside":
-            if kind not in KINDS:
-                raise unknown(f"stage at contract line {at}.stage", kind, [*KINDS, "beside"])
-            out.append(stage_class(kind).from_json(value, at))
-            continue
-        branches = value.get("branches")
-        if set(value) != {"stage", "branches"} or not isinstance(branches, list):
-            raise fault(at, value, "the stage beside with its list of branches")
-        links = tuple(_from_json(branch, f"{at}.branches[{k}]", depth + 1) for k, branch in enumerate(branches))
-        try:
-            out.append(Beside(links))
-        except RookeryError as error:
-            raise RookeryError(f"contract line {at}: {error}") from error
-    return tuple(out)

@@ -77,6 +77,7 @@ class Stage:
         options: number of the options that it chooses among, by logits that are its input; 0 for most.
         mask_size: length of the mask that says which of them are allowed; 0 where all are at all times.
         depends: lines of the group's declaration, beyond its terms' meaning, that it is made for: "shape", "targets", ...
+        controlled: whether it has to be given the action of the task's classical controller.
         in_place: whether its C may write its output over its input.
         helpers: names of C functions that its own calls, see c_text.py.
     """
@@ -85,6 +86,7 @@ class Stage:
     formula: ClassVar[str]
     depends: ClassVar[tuple[str, ...]] = ()
     in_place: ClassVar[bool] = False
+    controlled: ClassVar[bool] = False
     inputs: int  # a field, or a property
     outputs: int
 
@@ -163,7 +165,7 @@ class Stage:
             x: inputs [R, in].
             state: [R, S], of the step before.
             given: for a stage with targets known ones [R, M], NaN where it must predict them; None for NaN everywhere. For one
-                with a mask that, [R, C] bool.
+                with a mask that, [R, C] bool; for one that is controlled the controller's action.
         """
         return self.forward(weights, x), state
 

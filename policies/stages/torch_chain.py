@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from rookery.policies.stages.chain import Fork, Leaf, Link, Node, StageChain
+from rookery.policies.stages.chain import Cases, Fork, Held, Leaf, Link, Node, StageChain
 from rookery.policies.stages.part import StageModule, module_of
 
 
@@ -20,15 +20,19 @@ class StepContext:
         state: [R, S], of all stages, in the order of `chain.leaves`.
         known: [R, M] for the state estimator, see `Stage.step`.
         allowed: [R, C] bool for the stage that chooses.
+        interrupt: [R] bool: decide now; None for nowhere.
+        controlled: [R, D] actions of the task's classical controller now; None where no skill is one.
 
     Attributes:
-        states: next states of the stages that have some, in their order.
+        states: next states of the stages and decisions that have some, in their order.
         logits: [R, C] that the stage that chooses got; None before, and without such a stage.
     """
 
     state: Tensor
     known: Tensor | None = None
     allowed: Tensor | None = None
+    interrupt: Tensor | None = None
+    controlled: Tensor | None = None
     states: list[Tensor] = field(default_factory=list)
     logits: Tensor | None = None
 
@@ -38,6 +42,21 @@ class StepContext:
         if not self.states:
             return self.state
         return self.states[0] if len(self.states) == 1 else torch.cat(self.states, 1)
+
+    def inside(self, allowed: Tensor | None, rows: Tensor | None) -> StepContext:
+        """That of a chain inside of the chain.
+
+        Args:
+            allowed: of its own choices [R, n].
+            rows: [r] those that it runs for; None for all.
+        """
+        found = (self.state, allowed, self.interrupt, self.controlled)
+        if rows is not None:
+            state, allowed, interrupt, controlled = (x if x is None else x[rows] for x in found)
+        else:
+            state, allowed, interrupt, controlled = found
+        assert state is not None
+        return StepContext(state, None, allowed, interrupt, controlled)
 
 
 class ChainModule(nn.Module):
@@ -84,6 +103,12 @@ class ChainModule(nn.Module):
             if isinstance(node, Fork):
                 x = torch.cat([self._through(branch, x, context) for branch in node.branches], 1)
                 continue
+            if isinstance(node, Held):
+                x = self._decide(node, x, context)
+                continue
+            if isinstance(node, Cases):
+                x = self._switch(node, x, context)
+                continue
             part = self.part(node.name)
             if not isinstance(part, StageModule):
                 x = part(x)
@@ -92,12 +117,57 @@ class ChainModule(nn.Module):
             own = context.state[:, node.state] if 0 < stage.state_size < self.chain.state_size else context.state
             if stage.options:
                 context.logits = x
-            x, after = part.step(
-                x, own, context.known if stage.targets else context.allowed if stage.mask_size else None
-            )
+            given = context.known if stage.targets else context.allowed if stage.mask_size else None
+            x, after = part.step(x, own, context.controlled if stage.controlled else given)
             if stage.state_size:
                 context.states.append(after)
         return x
+
+    def _decide(self, node: Held, x: Tensor, context: StepContext) -> Tensor:
+        """Decisions [R, A] in force for observations [R, O]: new ones where they are due."""
+        rules, own = node.link.rules, context.state[:, node.state]
+        due = rules.due(x, own[:, 0], own[:, 1:])
+        if rules.events and context.interrupt is not None:
+            due = due | context.interrupt
+        held = own[:, 1:], context.state[:, node.inner]
+        decided, states = self._partly(node.nodes, due, x, context, held, rules.mask(x))
+        left = torch.where(due, rules.durations(decided), own[:, 0]) - 1.0
+        context.states += [torch.cat((left.unsqueeze(1), decided), 1), *[states] * (states.shape[1] > 0)]
+        return decided
+
+    def _switch(self, node: Cases, x: Tensor, context: StepContext) -> Tensor:
+        """Results [R, out] of the branch that each row asks for; the states of the others are zero."""
+        out = x.new_full((len(x), node.link.outputs), torch.nan)
+        number = x[:, node.link.place]
+        for case in node.cases:
+            mine = torch.zeros_like(number, dtype=torch.bool)
+            for k in case.numbers:
+                mine = mine | (number == k)
+            fresh = torch.zeros_like(context.state[:, case.inner])
+            out, states = self._partly(case.nodes, mine, x, context, (out, fresh))
+            context.states += [states] * (states.shape[1] > 0)
+        return out
+
+    def _partly(
+        self, nodes: Sequence[Node], which: Tensor, x: Tensor, context: StepContext, others: tuple[Tensor, Tensor],
+        allowed: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Results and next states of the rows that `which` [R] names, and `others` elsewhere.
+
+        A single row goes through in any case, so that what ONNX is made from has no shape that depends on a value.
+        """
+        rows = None
+        if len(x) > 1 and not which.all():
+            rows = which.nonzero().squeeze(1)
+            if not len(rows):
+                return others
+        own = context.inside(allowed, rows)
+        result = self._through(nodes, x if rows is None else x[rows], own)
+        states = torch.cat(own.states, 1) if own.states else result[:, :0]
+        if rows is not None:
+            return others[0].index_copy(0, rows, result), others[1].index_copy(0, rows, states)
+        chosen = which.unsqueeze(1)
+        return torch.where(chosen, result, others[0]), torch.where(chosen, states, others[1])
 
     def _until(self, nodes: Sequence[Node], leaf: Leaf, x: Tensor) -> Tensor:
         for node in nodes:
@@ -112,9 +182,10 @@ class ChainModule(nn.Module):
 
 
 def _leaves(nodes: Sequence[Node]) -> list[Leaf]:
-    """All stages of nodes."""
+    """All stages of nodes, but for those of high levels and skills."""
     return [
         leaf
         for node in nodes
+        if isinstance(node, (Leaf, Fork))
         for leaf in ([node] if isinstance(node, Leaf) else [x for branch in node.branches for x in _leaves(branch)])
     ]

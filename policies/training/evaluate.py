@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from rookery.policies.nn.state_estimator import known_targets
 from rookery.policies.policy import Policy
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
+from rookery.sim.events import counted, happening
 from rookery.sim.threads import one_thread_each
 
 
@@ -38,12 +39,18 @@ class PolicyAct:
             name: team[0].initial_state(env.num_envs, env.groups[name].count) for name, team in teams.items()
         }
         self.memory = {name: state for name, state in self._states.items() if state.shape[-1]}
+        self._controller: Act | None = None
+        if any(team[0].chain.controlled for team in teams.values()):
+            self._controller = env.controller()
+            if self._controller is None:
+                raise RookeryError(f"{env.task_id} has no classical controller, which is a skill of this policy.")
 
     @torch.no_grad()
     def __call__(self, obs: dict[str, Tensor], worlds: Tensor | None = None) -> dict[str, Tensor]:
         """Actions for observations of all worlds, or of `worlds` [n] alone: {group: [n, A, O]}."""
         where: Any = slice(None) if worlds is None else worlds
         start = self._env.episode_start[where] if self.memory else None
+        controlled = {} if self._controller is None else self._controller(obs)
         out = {}
         for name, team in self._teams.items():
             known = known_targets(self._env, name, self._privileged) if team[0].targets else None
@@ -52,10 +59,11 @@ class PolicyAct:
             if start is not None:
                 state = state.masked_fill(start[:, None, None], 0.0)
             mask = None if name not in self._choices else allowed_options(self._env, name, worlds)
+            outside = (known, mask, self._interrupt(name, team[0], where), controlled.get(name))
             if len(team) == 1:
-                out[name], after, logits = team[0].step_with_logits(obs[name], state, known, mask)
+                out[name], after, logits = team[0].step_with_logits(obs[name], state, *outside)
             else:
-                each: list[Any] = [x if x is None else x.unbind(1) for x in (known, mask)]
+                each: list[Any] = [x if x is None else x.unbind(1) for x in outside]
                 steps = [
                     p.step_with_logits(obs[name][:, i], state[:, i], *(x and x[i] for x in each))
                     for i, p in enumerate(team)
@@ -67,6 +75,13 @@ class PolicyAct:
                 if self._sampling is not None:
                     self._sample(name, out[name], mask)
         return out
+
+    def _interrupt(self, name: str, policy: Policy, where: Any) -> Tensor | None:
+        """[n, A] bool: an event that brings a decision has happened to the agents of a group."""
+        if not policy.chain.events:
+            return None
+        found = happening(self._env.latest_events, policy.chain.events, counted(self._env, name))
+        return None if found is None else found[where].expand(-1, self._env.groups[name].count)
 
     def _sample(self, name: str, action: Tensor, mask: Tensor | None) -> None:
         """Draw the choices of actions [n, A, D] by their probabilities."""
@@ -94,8 +109,9 @@ def allowed_options(env: Env, group: str, worlds: Tensor | None = None) -> Tenso
 
 
 def act_with(
-    policies: dict[str, Policy], env: Env, privileged: bool = False, sampling: torch.Generator | None = None
-) -> PolicyAct:
+    policies: dict[str, Policy], env: Env, privileged: bool = False, sampling: torch.Generator | None = None,
+    groups: Collection[str] | None = None,
+) -> PolicyAct:  # fmt: skip
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of these policies.
 
     Args:
@@ -105,12 +121,15 @@ def act_with(
             observations must be those of this environment now, each of them once.
         privileged: give a policy with a state estimator the true targets instead of its predictions.
         sampling: draw choices by their probabilities, with this generator; None takes the likeliest options.
+        groups: those for which they act, such as the ones of a team; None for all.
 
     Raises:
         RookeryError: a group has no policy, or one of other sizes.
     """
     teams: dict[str, list[Policy]] = {}
     for name, group in env.groups.items():
+        if groups is not None and name not in groups:
+            continue
         team = (
             [policies[name]]
             if name in policies

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.training import store
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.files import flush, make_folder, replace
 from rookery.sim.untrusted import read_text
 
@@ -54,14 +55,17 @@ class EpisodeStatistics:
         columns |= {f"task/{k}": v for k, v in episode.get("task_success", {}).items()}
         self._finished.append(columns)
 
-    def summarize(self, steps: int) -> dict[str, float]:
-        """Means over the episodes finished since the last call, as named log figures; empty if there were none. Of a
-        ConcatEnv's episodes those count that have the figure, and "task/<name>" is the success of each task."""
-        if not self._finished:
+    def summarize(self, steps: int, reduction: Reduction = ALONE) -> dict[str, float]:
+        """Means over the episodes finished since the last call in all processes, as named log figures; empty if there were
+        none, and in all processes but that of rank 0. Of a ConcatEnv's episodes those count that have the figure, and
+        "task/<name>" is the success of each task."""
+        gathered = reduction.gather(self._finished)
+        finished = [columns for own in gathered or () for columns in own]
+        self._finished = []
+        if not finished:
             return {}
-        names = list(self._finished[0])
-        table = torch.stack([torch.cat([f[name].double() for f in self._finished]) for name in names])
-        self._finished.clear()
+        names = list(finished[0])
+        table = torch.stack([torch.cat([f[name].double() for f in finished]) for name in names])
         count = table.shape[1]
         means = dict(zip(names, table.mean(1).tolist(), strict=True))
         if any(name.startswith("task/") for name in names):  # NaN where an episode's task has no such figure

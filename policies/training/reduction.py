@@ -10,17 +10,21 @@ the processes too, before it is used:
     the divergence that an adaptive learning rate goes by     PPO.learn
 
 So all processes make the same step, the one that a single process with all the samples of the minibatch would make, and their
-weights stay alike. With one process nothing is computed and nothing is copied.
+weights stay alike. PPO draws its noise and its shuffles as that single process would, and each process takes what belongs to
+its worlds (`draw_own`, `own_part`): S processes of n worlds learn what one of S n worlds learns, but for the rounding of sums.
+With one process nothing is computed and nothing is copied.
 """
 
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["ALONE", "Alone", "Reduction", "draw_apart"]
+__all__ = ["ALONE", "Alone", "Reduction", "draw_apart", "draw_own", "own_part"]
 
 
 class Reduction(abc.ABC):
@@ -42,6 +46,10 @@ class Reduction(abc.ABC):
     def max(self, x: Tensor) -> Tensor:
         """The largest of all processes' tensors, element by element, in place of `x`; returns `x`."""
 
+    @abc.abstractmethod
+    def gather(self, value: Any) -> list[Any] | None:
+        """All processes' values, by rank, for the process of rank 0; None for the others."""
+
 
 class Alone(Reduction):
     """One process."""
@@ -55,6 +63,9 @@ class Alone(Reduction):
     def max(self, x: Tensor) -> Tensor:
         return x
 
+    def gather(self, value: Any) -> list[Any] | None:
+        return [value]
+
 
 ALONE = Alone()
 
@@ -63,3 +74,47 @@ def draw_apart(generator: torch.Generator, reduction: Reduction) -> None:
     """Seed the generator of a process that is not of rank 0 anew, so that processes explore differently."""
     if reduction.rank:
         generator.manual_seed(generator.initial_seed() + 7919 * reduction.rank)
+
+
+def draw_own(out: Tensor, axis: int, fill: Callable[[Tensor], object], reduction: Reduction) -> None:
+    """Fill `out` with this process's part of what a single process with all worlds would draw.
+
+    Args:
+        out: values of the process's own worlds.
+        axis: of the worlds.
+        fill: draws values into a tensor, from a generator that all processes have in the same state.
+        reduction: the processes.
+    """
+    if reduction.size == 1:
+        fill(out)
+        return
+    worlds = out.shape[axis]
+    shape = list(out.shape)
+    shape[axis] = worlds * reduction.size
+    whole = out.new_empty(shape)
+    fill(whole)
+    out.copy_(whole.narrow(axis, reduction.rank * worlds, worlds))
+
+
+def own_part(order: Tensor, minibatches: int, worlds: int, each: int, reduction: Reduction) -> tuple[Tensor, list[int]]:
+    """This process's samples of the minibatches that a single process with all worlds would make.
+
+    Args:
+        order: [U] a shuffle of all samples, sample u = (t S n + w) k + i of step t, world w and place i of k.
+        minibatches: into which the shuffle is divided evenly.
+        worlds: n, of each process.
+        each: k, samples of one world and step.
+        reduction: the S processes.
+
+    Returns:
+        the own samples in that order, with the numbers that they have in this process, and the bounds of the minibatches there.
+    """
+    everywhere = worlds * reduction.size
+    first = worlds * reduction.rank
+    world = order // each % everywhere
+    mine = (world >= first) & (world < first + worlds)
+    step = order // (each * everywhere)
+    own = order - (step * (everywhere - worlds) + first) * each
+    sums = torch.cat((mine.new_zeros(1, dtype=torch.int64), mine.cumsum(0)))
+    bounds = [len(order) * i // minibatches for i in range(minibatches + 1)]
+    return own[mine], sums[bounds].tolist()

@@ -20,9 +20,11 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
+from rookery.policies.training.parts import join_parts, split_parts
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.buffers import under
+from rookery.sim.envs.shard_states import ShardStates
 from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.threads import one_thread_each
 from rookery.sim.values import from_values, plain
@@ -89,6 +91,8 @@ class Runner:
             the state of the environment or the algorithm, so that a resumed run continues alike.
         reduction: the processes that train together, each with a runner, an algorithm and worlds of its own; that of rank 0
             writes the folder and decides when training ends.
+        worlds: takes apart and joins states of the environment of all processes' worlds, with a slice for each process; needed
+            where there are several.
 
     Attributes:
         steps: so far, of all processes, in the unit of `RunnerConfig.total_steps`.
@@ -114,6 +118,7 @@ class Runner:
         saved: Callable[[Path], None] | None = None,
         between: Callable[[Runner], None] | None = None,
         reduction: Reduction = ALONE,
+        worlds: ShardStates | None = None,
     ) -> None:
         self.algorithm = algorithm
         self.env = algorithm.env
@@ -133,15 +138,17 @@ class Runner:
         self._saved = saved
         self._between = between
         self._reduction = reduction
+        self._worlds = worlds
         self.rank = reduction.rank
         algorithm.share(reduction)
         self._note_share()
 
-    def run(self, progress: Progress | None = None) -> str:
+    def run(self, progress: Progress | None = None, wanted: Callable[[], bool] | None = None) -> str:
         """Train until a stop criterion holds; the last state is always saved.
 
         Args:
             progress: called with the log row of each iteration; None shows them on the terminal.
+            wanted: asked after each iteration whether to stop and save as after Ctrl-C; None where only signals say so.
 
         Returns:
             why it stopped: "steps", "success" or "time".
@@ -167,8 +174,8 @@ class Runner:
                 log.write(self._iterate_or_tell())
                 if self._between is not None:
                     self._between(self)
-                interrupted = bool(self._decided(interruption.wanted))
-                if interrupted or self.env.loss or self.iteration % self.config.checkpoint_every == 0:
+                interrupted = bool(self._decided(interruption.wanted or (wanted is not None and wanted())))
+                if interrupted or self.env.loss or self._due():
                     log.flush()
                     path = self.save()
                     last_save = self.iteration
@@ -182,14 +189,25 @@ class Runner:
         return stopped
 
     def _follow(self) -> str:
-        """The loop of a process that is not of rank 0: it writes nothing."""
+        """The loop of a process that is not of rank 0: it writes nothing, and hands over its part of what is saved."""
+        last_save = -1
         while (stopped := self._stop()) is None:
             self.iterate()
             if self._between is not None:
                 self._between(self)
-            if self._decided(False):
+            interrupted = bool(self._decided(False))
+            if interrupted or self._due():
+                self._tensors()
+                last_save = self.iteration
+            if interrupted:
                 raise Interrupted(self.folder)
+        if last_save != self.iteration:
+            self._tensors()
         return stopped
+
+    def _due(self) -> bool:
+        """A checkpoint is due after this iteration."""
+        return self.iteration % self.config.checkpoint_every == 0
 
     def _stop(self) -> str | None:
         """Why training ends now, as the process of rank 0 has it; None for going on."""
@@ -267,7 +285,7 @@ class Runner:
             "samples_per_s": samples / (end - start),
             "collect_s": middle - start,
             "learn_s": end - middle,
-            **self.episodes.summarize(self.steps),
+            **self.episodes.summarize(self.steps, self._reduction),
             **({} if self.randomization_share is None else {"randomization_share": self.randomization_share}),
             **figures,
         }
@@ -296,13 +314,14 @@ class Runner:
         Raises:
             RookeryError: the disk is full or the folder cannot be written; older checkpoints are left as they are.
         """
+        tensors = self._tensors()
         if "provenance" in self.contract:
             self.contract["provenance"]["steps"] = self.steps
         if self._refresh is not None:
             self._refresh(self.contract)
         # the policy first: a kill after the last checkpoint, which nothing resumes, must not leave an older policy beside it
-        store.save_policy(self.folder, self.algorithm.policies(), self.contract)
-        path = checkpoint.write(self.folder, self.steps, self._tensors(), self._state())
+        store.save_policy(self.folder, self.env.deployed(self.algorithm.policies()), self.contract)
+        path = checkpoint.write(self.folder, self.steps, tensors, self._state())
         checkpoint.remove_old(self.folder, self.config.keep, self.steps)
         if self._saved is not None:
             self._saved(path)
@@ -329,7 +348,7 @@ class Runner:
                     f"the files that --{option} names have changed since {path} was written: put them back as they were, or "
                     "start a new run."
                 )
-        tensors = checkpoint.read_tensors(path, state)
+        tensors = self._own(checkpoint.read_tensors(path, state), path)
         env_state = under("env", tensors["env"], "/")
         try:
             if env_state:
@@ -351,12 +370,26 @@ class Runner:
         self.randomization_share = self.env.deployment().randomization_share
 
     def _tensors(self) -> dict[str, dict[str, Tensor]]:
-        """Everything exact, by file; the environment only where it is stepped."""
+        """Everything exact, by file; the environment only where it is stepped. Of several processes, that of rank 0 has all
+        worlds' and the others have nothing to keep."""
         env: dict[str, Tensor] = {}
         if self.obs is not None:
             env |= {f"observation/{name}": x for name, x in self.obs.items()}
             env |= {f"env/{name}": x for name, x in self.env.state_dict().items()}
-        return {"algorithm": self.algorithm.state_dict(), "env": env}
+        own = {"algorithm": self.algorithm.state_dict(), "env": env}
+        if self._worlds is None:
+            return own
+        parts = self._reduction.gather(own)
+        return own if parts is None else join_parts(parts, self._worlds, self.algorithm.world_axis)
+
+    def _own(self, tensors: dict[str, dict[str, Tensor]], path: Path) -> dict[str, dict[str, Tensor]]:
+        """This process's part of what a checkpoint holds."""
+        if self._worlds is None:
+            return tensors
+        try:
+            return split_parts(tensors, self._worlds, self.algorithm.world_axis)[self.rank]
+        except ValueError as error:
+            raise RookeryError(f"{path} does not fit this environment ({error}): use its own settings.") from error
 
     def _state(self) -> dict[str, Any]:
         return {
@@ -375,7 +408,7 @@ class Runner:
         return {
             "algorithm": self.name,
             "task": self.env.task_id,
-            "num_envs": self.env.num_envs,
+            "num_envs": self.env.num_envs * self._reduction.size,
             "groups": {k: [g.count, g.observation_size, g.action.size] for k, g in self.env.groups.items()},
             "config": plain(self.algorithm.config),
         }

@@ -48,6 +48,10 @@ class Args:
             help=f"Exporter: {', '.join(EXPORTERS)}, or one of your own as FILE.py:Class. Default: bundle.",
         ),
     ] = None
+    int8: Annotated[
+        bool,
+        tyro.conf.arg(help="Round the weights to 8 bits: a quarter of the flash; the contract says what it costs."),
+    ] = False
     overwrite: Annotated[bool, tyro.conf.arg(help="Replace an older export in --out.")] = False
     check: Annotated[Path | None, tyro.conf.arg(metavar="DIR", help="Bundle to check.")] = None
     mcu: Annotated[
@@ -64,7 +68,7 @@ class Args:
 def run(args: Args) -> int:
     """Export or check; an error where a check fails."""
     if args.check is not None:
-        if (args.run, args.out, args.target, args.overwrite) != (None, None, None, False):
+        if (args.run, args.out, args.target, args.overwrite, args.int8) != (None, None, None, False, False):
             raise RookeryError("--check takes a bundle alone: export first, then `rookery export --check DIR`.")
         return _check(args.check, args.mcu, args.run_c, args.json)
     for option, given in (("--mcu", args.mcu), ("--run-c", args.run_c)):
@@ -80,18 +84,32 @@ def run(args: Args) -> int:
     checked = "bundle" in [each.name for each in exporters_for(target)]
     policies, contract = open_run(args.run)
     announce(args.run)
-    export_bundle(policies, contract, args.out, target=target, overwrite=args.overwrite)
+    export_bundle(policies, contract, args.out, target=target, overwrite=args.overwrite, int8=args.int8)
+    rounding = _rounding(args.out) if args.int8 else {}
     written = sorted(f for f in args.out.rglob("*") if f.is_file())
     files = {f.relative_to(args.out).as_posix(): f.stat().st_size for f in written}
     if args.json:
-        print_json({"bundle": str(args.out), "task": contract.task_id, "target": target, "files": files})
+        facts = {"bundle": str(args.out), "task": contract.task_id, "target": target, "files": files}
+        print_json(facts | ({"int8_largest_difference": rounding} if rounding else {}))
         return 0
     print(f"exported {contract.task_id} to {args.out}")
     for name, size in files.items():
         print(f"  {name:16} {size:>9,} bytes")
+    for group, difference in rounding.items():
+        print(
+            f"8-bit weights: an action of {group} in [-1, 1] differs by at most {difference:.2g} over golden observations"
+        )
     if checked:
         print(f"Check it with: rookery export --check {args.out}")
     return 0
+
+
+def _rounding(folder: Path) -> dict[str, float]:
+    """By group, the largest difference that 8-bit weights make."""
+    from rookery.sim2real.contract import Contract
+
+    groups = Contract.read(folder).groups.items()
+    return {name: g.quantization.largest_difference for name, g in groups if g.quantization is not None}
 
 
 def _check(bundle: Path, mcu: bool, run_c: bool, as_json: bool) -> int:
@@ -114,4 +132,6 @@ def _check(bundle: Path, mcu: bool, run_c: bool, as_json: bool) -> int:
         print(
             f"  Cortex-M4     {result['mcu_max_error']:.2g}, {size:.1f} kB flash, {instructions:.0f} k instructions a call"
         )
+        if "mcu_flash_bytes_float32" in result:
+            print(f"                {result['mcu_flash_bytes_float32'] / 1000:.1f} kB flash with weights of 32 bits")
     return 0

@@ -26,9 +26,11 @@ EXAMPLES = """
   rookery fly bundle --link mavlink://:14540 --seconds 30
   rookery fly bundle --link mavlink://:14540?hover=0.5 --command target=0,0,1.5 --safety safety.toml --log flight.mcap
   rookery fly bundle --link crazyflie://127.0.0.1:19850
+  rookery fly walk --link unitree://eth0 --command velocity=0.5,0,0
   rookery fly bundle --link mavlink://:14540 --link mavlink://:14541
 """
 
+SETTLE_S = 1.0  # s of a walk's beginning that its velocity error leaves out, as tasks' metrics do
 NO_PRIORITY = (
     "rookery: no real-time priority, so other programs of this machine may delay the loop: run as root, or allow it in "
     "/etc/security/limits.conf (rtprio)."
@@ -116,7 +118,7 @@ def commands(words: Sequence[str]) -> dict[str, Any]:
 
 
 def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: Any) -> list[Pilot]:
-    from rookery.sim2real.runtime.controller import Controller
+    from rookery.sim2real.runtime.onnx_controller import open_controller
     from rookery.sim2real.runtime.pilot import Pilot, commanded
     from rookery.sim2real.runtime.safety import load_filter
     from rookery.sim2real.runtime.settings import safety_settings
@@ -124,7 +126,7 @@ def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: 
     library = load_filter(build)
     out = []
     for make in links:
-        controller = Controller(args.bundle, args.group, args.run_c)
+        controller = open_controller(args.bundle, args.group, args.run_c)
         settings = safety_settings(controller.contract, controller.group, args.safety)
         link = make(controller)
         out.append(
@@ -162,9 +164,9 @@ def _real(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot],
 def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], Any, Any]:
     """A simulated vehicle that waiting steps."""
     import rookery
-    from rookery.sim2real.export.check import read_bundle_contract
     from rookery.sim2real.runtime.clock import SteppedClock
     from rookery.sim2real.runtime.controller import group_of
+    from rookery.sim2real.runtime.onnx_controller import read_contract
     from rookery.sim2real.vehicles.dry_run import period_of, simulated
 
     made: list[Any] = []
@@ -177,7 +179,7 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
         for one in made:
             one.advance()
 
-    contract = read_bundle_contract(args.bundle)
+    contract = read_contract(args.bundle)
     clock = SteppedClock(step, period_of(contract, contract.groups[group_of(contract, args.group)]))
     return _pilots(args, values, build, clock, [link]), clock, step
 
@@ -188,12 +190,16 @@ def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) ->
     from rookery.sim2real.runtime.watchdog import Watchdog
 
     errors: list[list[float]] = [[] for _ in pilots]
+    slips: list[list[float]] = [[] for _ in pilots]  # m/s, of walking robots, after SETTLE_S
     steps = [0] * len(pilots)
 
     def seen(i: int, record: StepRecord) -> None:
         steps[i] += record.phase is Phase.POLICY
         if record.phase is Phase.POLICY and record.distance == record.distance:
             errors[i].append(record.distance)
+        settled = steps[i] * pilots[i].controller.control_dt > SETTLE_S
+        if record.phase is Phase.POLICY and settled and record.velocity_error == record.velocity_error:
+            slips[i].append(record.velocity_error)
         if log is not None:
             log.write(i, record)
 
@@ -210,7 +216,7 @@ def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) ->
     finally:
         for pilot in pilots:
             pilot.link.close()
-    return _report(pilots, loop, errors, steps)
+    return _report(pilots, loop, errors, slips, steps)
 
 
 @contextlib.contextmanager
@@ -233,14 +239,15 @@ def _interrupts(pilots: Sequence[Pilot]) -> Iterator[None]:
 
 
 def _report(
-    pilots: Sequence[Pilot], loop: ControlLoop, errors: Sequence[Sequence[float]], steps: Sequence[int]
-) -> dict[str, Any]:
+    pilots: Sequence[Pilot], loop: ControlLoop, errors: Sequence[Sequence[float]], slips: Sequence[Sequence[float]],
+    steps: Sequence[int],
+) -> dict[str, Any]:  # fmt: skip
     import dataclasses
 
     from rookery.sim2real.runtime.settings import family_of
 
     vehicles = []
-    for pilot, distances, count in zip(pilots, errors, steps, strict=True):
+    for pilot, distances, off, count in zip(pilots, errors, slips, steps, strict=True):
         mean = sum(distances) / len(distances) if distances else None
         fault = None if pilot.fault is None else pilot.fault.name
         vehicles.append({
@@ -248,6 +255,7 @@ def _report(
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
             "success": pilot.link.success, "connection": dict(pilot.link.statistics()),
+            "velocity_error": math.sqrt(sum(e * e for e in off) / len(off)) if off else None,
         })  # fmt: skip
     return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
 
@@ -260,6 +268,8 @@ def _print(report: dict[str, Any]) -> None:
             near += f" at {mean:.1f} cm from the target, at most {most:.1f}"
         if v["success"] is not None:
             near += ", the task is done" if v["success"] else ", the task is not done"
+        if v["velocity_error"] is not None:
+            near += f" with a velocity error of {v['velocity_error']:.2f} m/s (rms, by its own estimate)"
         end = {"multirotor": "landed", "joints": "lies", "arm": "is home"}[v["family"]]
         if "cycles" in v["connection"]:
             near += f"; {v['connection']['cycles']:,.0f} cycles of the arm, {v['connection']['lost_cycles']:.0f} lost"

@@ -43,7 +43,8 @@ class Args:
     """Let two policies or controllers play a task with two teams: who wins how often, from which side, and why.
 
     A plays the first team in half of the episodes and the second team in the other half, from the same starts. Policies of the
-    task against a frozen opponent play, too. The same seed gives the same result.
+    task against a frozen opponent play, too. Where A or B has a policy of one role alone, such as of pursuers, each plays its
+    role in all episodes. The same seed gives the same result.
     """
 
     task: Task
@@ -76,16 +77,17 @@ def run(args: Args) -> int:
     config = values(args.task_config, "--task-config")
     a, b = (find_player(name, args.task, config) for name in (args.a, args.b))
     announce_compiling()
-    env, act_a, act_b = open_match(
+    meeting = open_match(
         args.task, a, b, num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, fixed=fixed
     )
+    env = meeting.env
     try:
         for player in (a, b):
             if player.policies is not None:
                 announce(Path(player.name))
         note_first(_notes(a, b), args.json)
         with Progress("episodes", args.episodes) as progress:
-            played = match(env, act_a, act_b, args.episodes, args.seed, progress)
+            played = match(env, meeting.a, meeting.b, args.episodes, args.seed, progress, meeting.team)
         engine = env.engine
     finally:
         env.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -40,6 +40,7 @@ EXAMPLES = """
   rookery play runs/drone-hover/latest --viewer --viewer-worlds 9
   rookery play drone-hover --worlds 9 --out nine.mp4
   rookery play volley-solo-bump --slow 4 --out slow.mp4 --draft
+  rookery play runs/volley-1v1/latest --against controller --seconds 20 --out match.mp4
 """
 
 FPS = 30
@@ -84,6 +85,13 @@ class Args:
         Path | None,
         tyro.conf.arg(
             metavar="RUN", help="Another run of the same task on the left, such as one from before more training."
+        ),
+    ] = None
+    against: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="RUN",
+            help="Whom it plays against, in a task with two teams: a run, a zoo policy, or controller. Sides change.",
         ),
     ] = None
     slow: Annotated[
@@ -135,9 +143,11 @@ def run(args: Args) -> int:
         raise RookeryError("--draft has a size of its own: leave out --size, or --draft.")
     if args.worlds < 1:
         raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
+    if args.against is not None and (args.beside is not None or args.controller != "policy"):
+        raise RookeryError("--against is a match of two: leave out --beside and --controller; RUN may be controller.")
     announce_compiling()
-    env, act = _open(args, args.run, args.worlds)
-    announce(args.run, args.controller)
+    env, act = _open(args, args.run, args.worlds) if args.against is None else _meet(args)
+    announce(args.run, args.controller if str(args.run) != "controller" else "classical")
     beside = None
     if args.beside is not None:
         try:
@@ -163,7 +173,9 @@ def run(args: Args) -> int:
     if args.sheet is not None:
         contact_sheet(made.path, args.sheet)
     if args.json:
-        story = {"story": env.event_log(0)}
+        story: dict[str, Any] = {"story": env.event_log(0)}
+        if args.against is not None:
+            story |= {"against": args.against, "played_as": played_as(act)}
         print_json(asdict(made) | {"path": str(made.path), "sheet": str(args.sheet) if args.sheet else None} | story)
         return 0
     print(f"video of {made.seconds:.1f} s, drawn with {made.backend}: {made.path}")
@@ -171,7 +183,39 @@ def run(args: Args) -> int:
         print(f"contact sheet: {args.sheet}")
     for line in env.event_log(0):
         print(line)
+    if args.against is not None:
+        sides = ", ".join(f"{name} in {n}" for name, n in played_as(act).items())
+        print(f"{args.run} against {args.against}; episodes that it played as {sides}")
     return 0
+
+
+def _meet(args: Args) -> tuple[Env, Act]:
+    """The match with --against, in which the two change sides."""
+    from rookery.experiments.match_env import CONTROLLER, find_player, open_match
+    from rookery.experiments.runs import open_run
+    from rookery.policies.multiagent.match import Alternating
+
+    task = args.task
+    if task is None:
+        named = [name for name in (str(args.run), str(args.against)) if name != CONTROLLER]
+        if not named:
+            raise RookeryError("two controllers play in a task that --task names.")
+        task = open_run(Path(named[0]))[1].task_id
+    config = values(args.task_config, "--task-config")
+    a, b = (find_player(name, task, config) for name in (str(args.run), str(args.against)))
+    found = open_match(
+        task, a, b, args.worlds, engine=args.engine, seed=args.seed, randomize=args.randomize,
+        fixed=numbers(args.set, "--set"),
+    )  # fmt: skip
+    return found.env, Alternating(found.env, found.a, found.b, found.team)
+
+
+def played_as(act: Act) -> dict[str, int]:
+    """Episodes of a match, by the team that its first player played."""
+    from rookery.policies.multiagent.match import Alternating
+
+    assert isinstance(act, Alternating)
+    return dict(act.episodes)
 
 
 def _open(args: Args, run: Path, num_envs: int) -> tuple[Env, Act]:
@@ -198,7 +242,7 @@ def _open(args: Args, run: Path, num_envs: int) -> tuple[Env, Act]:
 
 def _view(args: Args) -> int:
     """Show it live until Ctrl-C."""
-    for name in ("out", "seconds", "camera", "size", "worlds", "beside", "slow", "sheet", "draft", "json"):
+    for name in ("out", "seconds", "camera", "size", "worlds", "beside", "slow", "sheet", "draft", "json", "against"):
         if getattr(args, name) != getattr(Args(args.run), name):
             raise RookeryError(f"--{name} is of videos: leave it out with --viewer.")
     with uncollected():

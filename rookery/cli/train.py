@@ -5,11 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rookery.cli.options import print_json
 from rookery.experiments.settings import RunSettings
+from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import find
+
+if TYPE_CHECKING:
+    from rookery.cli.train_options import Parsed
 
 EXAMPLES = """
   rookery train drone-hover
@@ -20,6 +24,7 @@ EXAMPLES = """
   rookery train go2-velocity --algorithm dagger --teacher go2-velocity --task-config history=2 --out runs/student
   rookery train drone-hover --algorithm bc --data demos --out runs/clone
   rookery train go2-velocity --viewer
+  rookery train go2-velocity --workers 8
   rookery train --config runs/robust/settings.toml --seed 4
   rookery train --resume runs/drone-hover/latest
 """
@@ -39,6 +44,8 @@ def main(words: Sequence[str]) -> int:
     command = parsed.command
     command.live.check()
     announce_compiling()
+    if command.workers is not None:
+        return _train_on_workers(parsed)
     if command.resume is not None:
         training = resume(command.resume, parsed.changes, command.task)
     else:
@@ -50,6 +57,29 @@ def main(words: Sequence[str]) -> int:
         print_json(result)
     elif not result["interrupted"]:
         print_next_steps(training.settings, training.folder, result)
+    return 130 if result["interrupted"] else 0
+
+
+def _train_on_workers(parsed: Parsed) -> int:
+    """Train by several processes."""
+    from rookery.experiments.workers import Workers, train
+
+    command = parsed.command
+    if command.live.viewer:
+        raise RookeryError(
+            "--viewer shows a training in this process: leave out --workers, or watch by `rookery play`."
+        )
+    assert command.workers is not None
+    workers = Workers(command.workers, command.worker_cpus, command.ray)
+    settings = None if command.resume is not None else parsed.settings
+    settings, result = train(workers, settings, command.out, command.resume, parsed.changes, announce_training)
+    folder = Path(result["run"])
+    if command.json:
+        print_json(result)
+    elif result["interrupted"]:
+        print(f"rookery: interrupted and saved; resume with: rookery train --resume {folder}", file=sys.stderr)
+    else:
+        print_next_steps(settings, folder, result)
     return 130 if result["interrupted"] else 0
 
 

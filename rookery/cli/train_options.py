@@ -63,6 +63,23 @@ class TrainCommand:
     out: Annotated[
         Path | None, tyro.conf.arg(metavar="DIR", help="Run folder; runs/TASK/<time> if left out, linked as `latest`.")
     ] = None
+    workers: Annotated[
+        int | None,
+        tyro.conf.arg(
+            metavar="N",
+            help="Processes that divide the worlds and learn together, placed by Ray, with the same results as one.",
+        ),
+    ] = None
+    worker_cpus: Annotated[
+        float, tyro.conf.arg(metavar="CPUS", help="Processors of each worker; below 1 several share one.")
+    ] = 1.0
+    ray: Annotated[
+        str,
+        tyro.conf.arg(
+            metavar="ADDRESS",
+            help="Cluster of the workers: local for this machine alone, auto for one that runs here, or HOST:PORT of its head.",
+        ),
+    ] = "local"
     json: Json = False
     live: ViewerOptions = field(default_factory=ViewerOptions)
 
@@ -183,7 +200,10 @@ def _parser(base: RunSettings) -> type:
     environment = [_option(name, hint, docs[name], value) for name, (hint, value) in plain.items()]
     environment += [("action", Action, None), ("obs", Obs, None)]
     environment += [_words(name, docs[name], getattr(base, name)) for name in _DICTS]
-    inputs = [_option(name, str | None, docs[name], getattr(base, name)) for name in ("init", "teacher", "data")]
+    inputs = [
+        _option(name, str | None, docs[name], getattr(base, name))
+        for name in ("skills", "init", "teacher", "data", "opponents")
+    ]
     groups = {
         "environment": _group("Environment", environment),
         "inputs": _group("Inputs", inputs),

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from rookery.cli.options import Engine, TaskConfig, values
 from rookery.sim.errors import RookeryError
 
+if TYPE_CHECKING:
+    from rookery.sim2real.vehicles.network import NetworkConfig
+    from rookery.sim2real.vehicles.serve import Server, Vehicle
+
 EXAMPLES = """
   rookery vehicle drone-hover --protocol mavlink
   rookery vehicle drone-hover --protocol crtp
   rookery vehicle table-reach --protocol fci --port 14810
   rookery vehicle drone-hover --task-config num_drones=4 --protocol mavlink --loss 0.01 --latency-ms 10
+  rookery vehicle go2-velocity --protocol unitree --interface lo
 """
 
 
@@ -24,14 +30,17 @@ EXAMPLES = """
 class Args:
     """Serve a simulated vehicle over the protocol of a real one, in real time, until Ctrl-C.
 
-    Any ground station or client can drive it; `rookery fly BUNDLE --link ...` flies a policy on it. Drones begin on the ground,
-    arms at their home pose.
+    Any ground station or client can drive it; `rookery fly BUNDLE --link ...` flies a policy on it. Drones and legged
+    robots begin on the ground, arms at their home pose.
     """
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task whose robots are served.")]
     protocol: Annotated[
-        Literal["mavlink", "crtp", "fci"],
-        tyro.conf.arg(help="mavlink: PX4's; crtp: the Crazyflie's; by UDP. fci: Franka's, by TCP and UDP."),
+        Literal["mavlink", "crtp", "unitree", "fci"],
+        tyro.conf.arg(
+            help="mavlink: PX4's; crtp: the Crazyflie's, both by UDP; unitree: the Go2's low level, by DDS; fci: Franka's, by "
+            "TCP and UDP."
+        ),
     ] = "mavlink"
     host: Annotated[str, tyro.conf.arg(help="Where telemetry goes until somebody else speaks.")] = "127.0.0.1"
     port: Annotated[
@@ -42,6 +51,12 @@ class Args:
         ),
     ] = 0
     listen: Annotated[int, tyro.conf.arg(help="Port here of the first drone; 0: the protocol's own.")] = 0
+    interface: Annotated[str, tyro.conf.arg(help="Network interface of unitree.")] = "lo"
+    domain: Annotated[int, tyro.conf.arg(help="DDS domain of unitree.")] = 0
+    silence_ms: Annotated[
+        float,
+        tyro.conf.arg(help="ms without set-points after which legs only damp; drones are told by their protocol."),
+    ] = 60.0
     noise: Annotated[float, tyro.conf.arg(help="Factor on the noise of measurements.")] = 1.0
     latency_ms: Annotated[float, tyro.conf.arg(help="ms that packets take, each way.")] = 0.0
     jitter_ms: Annotated[float, tyro.conf.arg(help="ms, standard deviation of what is added.")] = 0.0
@@ -53,8 +68,6 @@ class Args:
 
 def run(args: Args) -> int:
     """Serve until Ctrl-C."""
-    import rookery
-    from rookery.sim2real.links.opening import server_classes
     from rookery.sim2real.runtime.clock import MonotonicClock
     from rookery.sim2real.runtime.priority import real_time
     from rookery.sim2real.vehicles.network import NetworkConfig
@@ -64,11 +77,7 @@ def run(args: Args) -> int:
         if not 0 <= value < 65536:
             raise RookeryError(f"{name} must be from 0 to 65535, got {value}.")
     network = NetworkConfig(args.latency_ms, args.jitter_ms, args.loss)
-    make, vehicle_class = server_classes(args.protocol)
-    env = rookery.make(
-        args.task, num_envs=1, seed=args.seed, engine=args.engine, config=values(args.task_config, "--task-config")
-    )
-    vehicle = vehicle_class(env, args.noise, args.seed)
+    vehicle, servers = (_legs if args.protocol == "unitree" else _by_port)(args, network)
     stopped = False
 
     def stop(number: int, frame: object) -> None:
@@ -77,7 +86,27 @@ def run(args: Args) -> int:
 
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
-    servers = []
+    where = ", ".join(server.where for server in servers)
+    print(f"rookery: {args.task} is served over {args.protocol}: {where}; Ctrl-C ends it", file=sys.stderr, flush=True)
+    with real_time():
+        serve(vehicle, servers, MonotonicClock(), lambda: stopped, _late)
+    return 0
+
+
+def _make(args: Args, **config: Any) -> Any:
+    import rookery
+
+    config |= values(args.task_config, "--task-config")
+    return rookery.make(args.task, num_envs=1, seed=args.seed, engine=args.engine, config=config)
+
+
+def _by_port(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:
+    """Drones or an arm, each behind a port of its own."""
+    from rookery.sim2real.links.opening import server_classes
+
+    make, vehicle_class = server_classes(args.protocol)
+    vehicle = vehicle_class(_make(args), args.noise, args.seed)
+    servers: list[Server] = []
     try:
         for i in range(vehicle.count):
             station = (args.host, args.port + i) if args.port else None
@@ -86,11 +115,23 @@ def run(args: Args) -> int:
         for server in servers:
             server.close()
         raise
-    where = ", ".join(server.where for server in servers)
-    print(f"rookery: {args.task} is served over {args.protocol}: {where}; Ctrl-C ends it", file=sys.stderr, flush=True)
-    with real_time():
-        serve(vehicle, servers, MonotonicClock(), lambda: stopped, _late)
-    return 0
+    return vehicle, servers
+
+
+def _legs(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:
+    """One quadruped behind DDS."""
+    from rookery.sim2real.links.opening import server_classes
+    from rookery.sim2real.links.unitree import PERIOD_S
+    from rookery.sim2real.vehicles.joints import DRIVE_DT
+
+    if args.port or args.listen:
+        raise RookeryError("unitree has no ports: say where by --interface and --domain.")
+    if not args.silence_ms > 0.0:
+        raise RookeryError(f"--silence-ms must be above 0, got {args.silence_ms:g}.")
+    env = _make(args, dt=DRIVE_DT, control_dt=PERIOD_S)
+    make, vehicle_class = server_classes(args.protocol)
+    vehicle = vehicle_class(env, None, args.noise, args.seed, args.silence_ms / 1e3)
+    return vehicle, [make(vehicle, args.interface, args.domain, network, args.seed)]
 
 
 def _late(seconds: float) -> None:

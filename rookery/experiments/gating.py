@@ -122,7 +122,7 @@ def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Con
         if not state["settings"]:
             raise RookeryError(f"{run} was not made by `rookery train`: score it from the program that made it.")
         settings = dataclasses.replace(RunSettings.from_values(state["settings"]), randomize_curriculum=False)
-        algorithm = make_algorithm(settings, "none")
+        algorithm, _ = make_algorithm(settings, "none", run)
         try:
             algorithm.load_state_dict(checkpoint.read_tensors(folder, state)["algorithm"])
             policies = algorithm.policies()

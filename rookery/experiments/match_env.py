@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,9 @@ def _plays(trained: str, task: str) -> bool:
     return bool(entry.wrapper and not match.members and issubclass(entry.load(), match.load()))
 
 
-def open_match(task: str, a: Player, b: Player, num_envs: int, **options: Any) -> tuple[Env, Act, Act]:
-    """The environment in which two players meet, and what acts for each. Worlds i and num_envs / 2 + i begin alike.
+def open_match(task: str, a: Player, b: Player, num_envs: int, **options: Any) -> Meeting:
+    """The environment in which two players meet, and what acts for each. Worlds i and num_envs / 2 + i begin alike, unless the
+    two play a role each.
 
     Args:
         task: registered name.
@@ -87,21 +89,76 @@ def open_match(task: str, a: Player, b: Player, num_envs: int, **options: Any) -
 
     Raises:
         RookeryError: a task without two teams or without a controller that is to play; players that ask for different configs,
-            or that do not fit the task's observations and actions.
+            that do not fit the task's observations and actions, or that play the same of two roles.
     """
     from rookery.policies.multiagent.match import two_teams
 
     if find(task).members:
         raise RookeryError(f"{task} is a set of tasks, which has no teams that play against each other: name one task.")
-    env = make(task, num_envs, config=_common_config(a, b), starts=num_envs // 2, **options)
+    config = _common_config(a, b)
+    env = make(task, num_envs, config=config, starts=num_envs // 2, **options)
     try:
         two_teams(env)
-        act_a = _act_of(a, env)
-        act_b = act_a if a.policies is None and b.policies is None else _act_of(b, env)
+        team = _team_of(a, b, env)
+        if team is not None:  # each start is played once
+            env.close()
+            env = make(task, num_envs, config=config, **options)
+        act_a = act_of(a, env, _groups_of(a, env))
+        act_b = act_a if a.policies is None and b.policies is None else act_of(b, env, _groups_of(b, env))
     except BaseException:
         env.close()
         raise
-    return env, act_a, act_b
+    return Meeting(env, act_a, act_b, team)
+
+
+@dataclasses.dataclass(frozen=True)
+class Meeting:
+    """Two players in one environment.
+
+    Args:
+        env: the match.
+        a, b: what acts for each.
+        team: the team that A plays, where the two play a role each; None where both play both.
+    """
+
+    env: Env
+    a: Act
+    b: Act
+    team: str | None
+
+
+def teams_of(player: Player, env: Env) -> list[str]:
+    """The teams that a player can play: those of whose groups it has policies."""
+    if player.policies is None:
+        return list(env.teams)
+    assert player.contract is not None
+    known = player.contract.groups
+    return [name for name, team in env.teams.items() if all(g in known for g, agents in team.items() if agents)]
+
+
+def _groups_of(player: Player, env: Env) -> list[str]:
+    return [g for g in env.groups if player.contract is None or g in player.contract.groups]
+
+
+def _team_of(a: Player, b: Player, env: Env) -> str | None:
+    """The team that A plays throughout, since A or B plays only one; None for both.
+
+    Raises:
+        RookeryError: they play the same one, or one of them none.
+    """
+    first, second = teams_of(a, env), teams_of(b, env)
+    for player, teams in ((a, first), (b, second)):
+        if not teams:
+            assert player.contract is not None
+            raise RookeryError(
+                f"{player.name} has policies of {', '.join(player.contract.groups)}, and plays no team of {env.task_id} whole."
+            )
+    if len(first) == len(second) == len(env.teams):
+        return None
+    mine = first[0] if len(first) == 1 else next(t for t in first if t != second[0])
+    if len(second) == 1 and second[0] == mine:
+        raise RookeryError(f"{a.name} and {b.name} both play the {mine} alone: give one that plays against them.")
+    return mine
 
 
 def _common_config(a: Player, b: Player) -> dict[str, Any]:
@@ -123,7 +180,17 @@ def _common_config(a: Player, b: Player) -> dict[str, Any]:
     return dict(one.judged.config)
 
 
-def _act_of(player: Player, env: Env) -> Act:
+def act_of(player: Player, env: Env, groups: Collection[str]) -> Act:
+    """What acts for a player.
+
+    Args:
+        player: of `find_player`.
+        env: in which it plays.
+        groups: for whose agents.
+
+    Raises:
+        RookeryError: the task has no controller, or the policies are not for these groups, observations and actions.
+    """
     from rookery.policies.training.evaluate import act_with
     from rookery.sim2real.compatibility import check_compatible
 
@@ -133,8 +200,14 @@ def _act_of(player: Player, env: Env) -> Act:
             raise RookeryError(f"{env.task_id} has no classical controller: give a run, or a policy of the zoo.")
         return pilot
     assert player.contract is not None
+    missing = [g for g in groups if g not in player.contract.groups]
+    if missing:
+        raise RookeryError(
+            f"{player.name} has policies of {', '.join(player.contract.groups)}, and {missing[0]} is to be played: give a run "
+            "of that role."
+        )
     try:
-        check_compatible(player.contract, env)
-        return act_with(player.policies, env)
+        check_compatible(player.contract, env, groups)
+        return act_with(player.policies, env, groups=groups)
     except RookeryError as e:
         raise RookeryError(f"{player.name} cannot play: {e}") from e

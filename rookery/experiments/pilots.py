@@ -76,7 +76,8 @@ def checkpoint_policies(folder: Path) -> dict[str, Policy]:
         raise RookeryError(f"{folder} was not made by `rookery train`: its policy cannot be read alone.")
     refuse_untrusted(state["settings"].get("task"))
     settings = dataclasses.replace(RunSettings.from_values(state["settings"]), shards="1")
-    algorithm = make_algorithm(settings, "none")  # with as many worlds as the training's buffers
+    run = folder.parent.parent
+    algorithm, _ = make_algorithm(settings, "none", run)  # with as many worlds as the training's buffers
     try:
         algorithm.load_state_dict(checkpoint.read_tensors(folder, state)["algorithm"])
         return algorithm.policies()

@@ -48,12 +48,16 @@ class RunSettings:
     """Values of the task's config in training alone, such as shorter episodes; the contract and evaluation leave them out."""
     weights: dict[str, float] = field(default_factory=dict)
     """Weights of the objectives of a vector reward; empty leaves the reward as it is."""
+    skills: str | None = None
+    """TOML file of frozen skills: the policy in training decides which of them acts, and how."""
     init: str | None = None
     """Run or zoo folder of the policy to start from."""
     teacher: str | None = None
     """Run or zoo folder of the policy to imitate; none takes the task's classical controller."""
     data: str | None = None
     """Folder of the demonstrations to learn from."""
+    opponents: str | None = None
+    """TOML file of the opponents to play against, in a task with teams; none trains all agents of it together."""
     runner: RunnerConfig = field(default_factory=RunnerConfig)
     """Stop criteria and checkpoints."""
     algorithm_config: Any = None
@@ -83,6 +87,10 @@ class RunSettings:
         inputs = entry.inputs
         if self.init is not None and self.algorithm != "ppo":
             raise RookeryError(f"--init RUN is for --algorithm ppo, and {self.algorithm} starts afresh: leave it out.")
+        if self.skills is not None and self.algorithm != "ppo":
+            raise RookeryError(
+                f"--skills FILE is for --algorithm ppo, and {self.algorithm} learns from every control step."
+            )
         if self.data is None and "dataset" in inputs:
             raise RookeryError(f"--algorithm {self.algorithm} learns from demonstrations: give them by --data DIR.")
         if self.data is not None and "dataset" not in (*inputs, *entry.optional):
@@ -164,15 +172,16 @@ def read_table(file: Path, what: str) -> dict[str, Any]:
 
 
 def read_settings(file: Path) -> dict[str, Any]:
-    """The values in a settings file. A randomization file beside it is named by its full path.
+    """The values in a settings file. Files of ranges, skills and opponents beside it are named by their full paths.
 
     Raises:
         RookeryError: it cannot be read, or is no TOML.
     """
     values = read_table(file, "settings file")
-    ranges = values.get("randomize")
-    if isinstance(ranges, str) and (file.parent / ranges).is_file():
-        values["randomize"] = str(file.parent / ranges)
+    for name in ("randomize", "skills", "opponents"):
+        beside = values.get(name)
+        if isinstance(beside, str) and (file.parent / beside).is_file():
+            values[name] = str(file.parent / beside)
     return values
 
 

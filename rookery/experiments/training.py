@@ -7,29 +7,36 @@ import hashlib
 import math
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.opponents import FILE as OPPONENTS
+from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
+from rookery.experiments.skills import SKILLS, keep_skills
 from rookery.experiments.teacher import make_teacher
-from rookery.making import full_config, make
+from rookery.making import Part, full_config, make, make_part
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.schema import META
+from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
 from rookery.policies.training import checkpoint
-from rookery.policies.training.logging import Terminal
+from rookery.policies.training.logging import Progress, Terminal
+from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.runner import Interrupted, Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.training.store import FULL, unwritable
 from rookery.policies.training.warm_start import warm_start, with_limit_of
 from rookery.sim.config import merge
 from rookery.sim.env import Env
+from rookery.sim.envs.shard_states import ShardStates
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import refuse_log
 from rookery.sim.randomization.ranges import PRESETS
@@ -59,8 +66,17 @@ class Training:
         self.runner = runner
         self.folder = runner.folder
 
-    def run(self) -> dict[str, Any]:
+    def close(self) -> None:
+        """Free the environment and the algorithm of a training that is not run."""
+        self.runner.algorithm.close()
+        self.runner.env.close()
+
+    def run(self, progress: Progress | None = None, wanted: Callable[[], bool] | None = None) -> dict[str, Any]:
         """Train until a stop criterion holds or Ctrl-C; in each case everything is saved, and the environment closed.
+
+        Args:
+            progress: called with the log row of each iteration; None shows them on the terminal, and says how to resume.
+            wanted: asked after each iteration whether to stop and save, see `Runner.run`.
 
         Returns:
             run, task, algorithm, steps, seconds, success (of the latest episodes, with exploration; None where there are
@@ -68,10 +84,12 @@ class Training:
             (of the latest update), stopped ("steps", "success", "time" or "interrupt") and interrupted.
         """
         runner = self.runner
-        terminal = Terminal(runner.steps, self.settings.runner.total_steps)
-        terminal.start()
+        terminal = None if progress else Terminal(runner.steps, self.settings.runner.total_steps)
+        if terminal is not None:
+            terminal.start()
+            progress = terminal.show
         try:
-            stopped = runner.run(terminal.show)
+            stopped = runner.run(progress, wanted)
         except Interrupted:
             stopped = "interrupt"
         except RookeryError as error:
@@ -80,10 +98,10 @@ class Training:
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
         finally:
-            terminal.stop()
-            runner.algorithm.close()
-            runner.env.close()
-        if stopped == "interrupt":
+            if terminal is not None:
+                terminal.stop()
+            self.close()
+        if stopped == "interrupt" and terminal is not None:
             print(f"rookery: interrupted and saved; resume with: rookery train --resume {self.folder}", file=sys.stderr)
         return {
             "run": str(self.folder),
@@ -99,12 +117,13 @@ class Training:
         }
 
 
-def start(settings: RunSettings, out: Path | None = None) -> Training:
+def start(settings: RunSettings, out: Path | None = None, worker: Part | None = None) -> Training:
     """A new training in a new run folder.
 
     Args:
         settings: of the training.
         out: run folder; None makes runs/TASK/<time>, to which `latest` points from its first checkpoint on.
+        worker: has the environment of one of several that train together alone.
 
     Raises:
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
@@ -112,21 +131,16 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     settings.check()
     remember(settings.task)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
-    settings = dataclasses.replace(settings, data=_absolute(settings.data), teacher=_absolute(settings.teacher))
-    policies: dict[str, Policy] = {}
-    groups: dict[str, Group] = {}
-    if settings.init is not None:
-        assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
-        policies, learned = open_run(Path(settings.init))
-        groups = {name: group.spec for name, group in learned.groups.items()}
-        settings = dataclasses.replace(settings, algorithm_config=with_limit_of(settings.algorithm_config, policies))
-    algorithm = make_algorithm(settings, settings.randomize)
+    settings = dataclasses.replace(
+        settings,
+        data=_absolute(settings.data),
+        teacher=_absolute(settings.teacher),
+        opponents=_absolute(settings.opponents),
+        skills=_absolute(settings.skills),
+    )
+    settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
     try:
-        algorithm.check_length(settings.runner.total_steps)
         contract = contract_of(settings, algorithm.env)
-        if settings.init is not None:
-            assert isinstance(algorithm, PPO)
-            warm_start(algorithm, policies, groups)
         folder = new_run(settings.task, out)
     except RookeryError:
         algorithm.close()
@@ -134,13 +148,44 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         raise
     values = contract.to_json()
     try:
-        _describe(settings, folder, values["provenance"])
+        settings = _describe(settings, folder, values["provenance"])
     except (RookeryError, OSError) as error:
         shutil.rmtree(folder, ignore_errors=True)
         algorithm.close()
         algorithm.env.close()
         raise error if isinstance(error, RookeryError) else unwritable(folder, error) from error
-    return Training(settings, _runner(settings, algorithm, folder, values, linked=out is None))
+    return Training(settings, runner_of(settings, algorithm, folder, values, linked=out is None, worlds=worlds))
+
+
+def begin(
+    settings: RunSettings, randomize: str, folder: Path = Path(), worker: Part | None = None
+) -> tuple[RunSettings, Algorithm, ShardStates | None]:
+    """The algorithm of a new training, with the policy it starts from; the settings as they follow from that policy; and, of a
+    worker, what joins and takes apart states of all workers' worlds.
+
+    Raises:
+        RookeryError: settings that do not exist or fit.
+    """
+    policies: dict[str, Policy] = {}
+    groups: dict[str, Group] = {}
+    if settings.init is not None:
+        assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
+        policies, learned = open_run(Path(settings.init))
+        groups = {name: group.spec for name, group in learned.groups.items()}
+        settings = dataclasses.replace(settings, algorithm_config=with_limit_of(settings.algorithm_config, policies))
+    algorithm, worlds = make_algorithm(settings, randomize, folder, worker)
+    try:
+        algorithm.check_length(settings.runner.total_steps)
+        if settings.init is not None:
+            assert isinstance(algorithm, PPO)
+            if isinstance(algorithm.env, HierarchicalEnv):
+                policies, groups = algorithm.env.high_levels(policies), algorithm.env.groups
+            warm_start(algorithm, policies, groups)
+    except RookeryError:
+        algorithm.close()
+        algorithm.env.close()
+        raise
+    return settings, algorithm, worlds
 
 
 def _absolute(path: str | None) -> str | None:
@@ -148,23 +193,38 @@ def _absolute(path: str | None) -> str | None:
     return str(Path(path).resolve()) if path is not None and Path(path).exists() else path
 
 
-def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -> None:
-    """Write into a new run folder what it was made from."""
+def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -> RunSettings:
+    """Write into a new run folder what it was made from; returns the settings that its checkpoints keep."""
+    if settings.opponents is not None:
+        copy_opponents(Path(settings.opponents), folder)
+        settings = dataclasses.replace(settings, opponents=OPPONENTS)
     portable = settings
     if settings.randomize not in PRESETS:
         shutil.copyfile(settings.randomize, folder / RANGES)
         portable = dataclasses.replace(settings, randomize=RANGES)
+    if settings.skills is not None:
+        keep_skills(Path(settings.skills), folder)
+        portable = dataclasses.replace(portable, skills=SKILLS)
     save_settings(folder / FILE, portable)
     write_json(folder / "run.json", {**provenance, "settings": settings.to_values()})
+    return settings
 
 
-def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = None) -> Training:
+def resume(
+    run: Path,
+    changes: dict[str, Any] | None = None,
+    task: str | None = None,
+    worker: Part | None = None,
+    reduction: Reduction = ALONE,
+) -> Training:
     """Continue from the newest checkpoint of a run.
 
     Args:
         run: its folder, or one of its checkpoints.
         changes: values of RunnerConfig in place of the run's own, such as ``{"total_steps": 2_000_000}``.
         task: the task that the caller expects; None takes the run's.
+        worker: one of several that train together, whose `reduction` is given then.
+        reduction: of the workers.
 
     Raises:
         RookeryError: no checkpoint, a damaged one, one of another task or a newer version.
@@ -200,8 +260,8 @@ def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = 
             f"--time-limit-s, such as {longer_limit(state['seconds'])}."
         )
     kept = folder / RANGES
-    algorithm = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize)
-    runner = _runner(settings, algorithm, folder, upgraded(state["contract"]), linked=False)
+    algorithm, worlds = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder, worker)
+    runner = runner_of(settings, algorithm, folder, upgraded(state["contract"]), reduction=reduction, worlds=worlds)
     runner.load(run)
     return Training(settings, runner)
 
@@ -211,9 +271,27 @@ def longer_limit(seconds: float) -> int:
     return 2 * math.ceil(seconds)
 
 
-def _runner(
-    settings: RunSettings, algorithm: Algorithm, folder: Path, contract: dict[str, Any], linked: bool
+def runner_of(
+    settings: RunSettings,
+    algorithm: Algorithm,
+    folder: Path,
+    contract: dict[str, Any],
+    *,
+    linked: bool = False,
+    reduction: Reduction = ALONE,
+    worlds: ShardStates | None = None,
 ) -> Runner:
+    """The runner of a training in its run folder.
+
+    Args:
+        settings: of the training.
+        algorithm: with its environment.
+        folder: of the run.
+        contract: JSON values.
+        linked: let `latest` point to the run.
+        reduction: of workers that train together.
+        worlds: of `make_algorithm`.
+    """
     return Runner(
         algorithm,
         settings.runner,
@@ -221,19 +299,30 @@ def _runner(
         name=settings.algorithm,
         settings=settings.to_values(),
         contract=contract,
-        inputs=_checksums(settings),
+        inputs=_checksums(settings, folder),
+        between=None if (played := _opponents(settings, folder)) is None else reweighing(played),
         refresh=(lambda values: _refresh(values, settings, algorithm.env)) if settings.randomize_curriculum else None,
         saved=(lambda path: link_latest(folder)) if linked else None,
+        reduction=reduction,
+        worlds=worlds if reduction.size > 1 else None,
     )
 
 
-def _checksums(settings: RunSettings) -> dict[str, str]:
-    """SHA-256 of the demonstrations, whose meta.json has those of all episodes, and of the teacher's policies, by option."""
+def _opponents(settings: RunSettings, folder: Path) -> Opponents | None:
+    """Whom the learner of a run plays against; None for nobody but itself."""
+    return None if settings.opponents is None else read_opponents(folder / settings.opponents)
+
+
+def _checksums(settings: RunSettings, folder: Path) -> dict[str, str]:
+    """SHA-256 of the demonstrations, whose meta.json has those of all episodes, and of the teacher's and the opponents'
+    policies, by option."""
     files: dict[str, list[Path]] = {}
     if settings.data is not None:
         files["data"] = [Path(settings.data) / META]
     if settings.teacher is not None:
         files["teacher"] = sorted(find_run(Path(settings.teacher)).glob("policy*.safetensors"))
+    if settings.opponents is not None:
+        files["opponents"] = member_files(read_opponents(folder / settings.opponents))
     return {
         option: hashlib.sha256(b"".join(file.read_bytes() for file in found)).hexdigest()
         for option, found in files.items()
@@ -242,42 +331,70 @@ def _checksums(settings: RunSettings) -> dict[str, str]:
 
 def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
     """Put into a contract what the curriculum of randomization draws now, which is all that the policy can have learned."""
-    now = build_contract(env, config=full_config(settings.task, settings.task_config)).to_json()
+    now = build_contract(env.acting, config=full_config(settings.task, settings.task_config)).to_json()
     contract |= {name: now[name] for name in ("latency", "measurement_errors")}
     contract["provenance"]["randomization_share"] = env.deployment().randomization_share
 
 
-def make_algorithm(settings: RunSettings, randomize: str) -> Algorithm:
+def make_algorithm(
+    settings: RunSettings, randomize: str, folder: Path = Path(), worker: Part | None = None
+) -> tuple[Algorithm, ShardStates | None]:
     """The algorithm of a training in its environment.
 
     Args:
         settings: of the training.
         randomize: "none", "default", "all" or a file of ranges.
+        folder: of the run, from which the files of opponents and skills are found.
+        worker: makes the worlds of one of several that train together.
+
+    Returns:
+        the algorithm; and, of a worker, what joins and takes apart states of all workers' worlds.
 
     Raises:
         RookeryError: a name or value that does not exist or fit.
     """
     refuse_log(randomize)
-    env = make(
-        settings.task,
-        settings.num_envs,
-        engine=settings.engine,
-        seed=settings.seed,
-        randomize=randomize,
-        randomize_curriculum=settings.randomize_curriculum,
-        fixed=settings.fixed,
-        config=merge(settings.train_overrides, settings.task_config),
-        weights=settings.weights or None,
-        shards=settings.shards,
-    )
+    opponents = _opponents(settings, folder)
     entry = find_algorithm(settings.algorithm)
+    options: dict[str, Any] = {"engine": settings.engine, "seed": settings.seed, "randomize": randomize}
+    options |= {"fixed": settings.fixed, "config": merge(settings.train_overrides, settings.task_config)}
+    options |= {"weights": settings.weights or None}
+    worlds = None
+    if worker is None:
+        shards = settings.shards if opponents is None else 1
+        skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
+        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards, "skills": skills}
+        env = make(settings.task, settings.num_envs, **options)
+        if opponents is not None:
+            env = against(env, opponents, settings.seed)
+    else:
+        _refuse_workers(settings)
+        env, worlds = make_part(settings.task, settings.num_envs, worker, **options)
     try:
         optional = [name for name in entry.optional if _given(name, settings)]
         inputs = {name: _make_input(name, settings, env) for name in (*entry.inputs, *optional)}
-        return entry.load()(env, settings.algorithm_config, settings.seed, inputs)  # type: ignore[call-arg]
+        return entry.load()(env, settings.algorithm_config, settings.seed, inputs), worlds  # type: ignore[call-arg]
     except RookeryError:
         env.close()
         raise
+
+
+def _refuse_workers(settings: RunSettings) -> None:
+    """Refuse what several workers cannot train together.
+
+    Raises:
+        RookeryError: with the way out.
+    """
+    if not find_algorithm(settings.algorithm).load().joinable:
+        raise RookeryError(f"--workers is for ppo, not for {settings.algorithm}: leave it out.")
+    if settings.randomize_curriculum:
+        raise RookeryError("the curriculum of randomization follows all worlds together: leave out --workers.")
+    if settings.skills is not None:
+        raise RookeryError("decisions among skills differ in number from worker to worker: leave out --workers.")
+    if settings.opponents is not None:
+        raise RookeryError("opponents are drawn for all worlds together: leave out --workers.")
+    if settings.shards not in ("auto", "1"):
+        raise RookeryError("--workers and --shards both divide the worlds: give one of them.")
 
 
 def _given(name: str, settings: RunSettings) -> bool:
@@ -305,7 +422,7 @@ def contract_of(settings: RunSettings, env: Env) -> Contract:
     provenance = gather_provenance(0, settings.seed, settings.engine or env.engine, settings.randomize)
     provenance["task_source"] = task_source(settings.task).to_json()
     return build_contract(
-        env,
+        env.acting,
         config=full_config(settings.task, settings.task_config),
         provenance=provenance | {"fixed": settings.fixed},
     )

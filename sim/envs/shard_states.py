@@ -27,6 +27,10 @@ class ShardStates:
         self._slices = slices
         self._num_envs = slices[-1].stop
 
+    def __len__(self) -> int:
+        """Number of shards."""
+        return len(self._slices)
+
     def _axis(self, name: str, shape: torch.Size) -> int | None:
         """The worlds' axis of an entry of a state of more than one world; None where it has none."""
         own = self._single.get(name)

@@ -114,6 +114,7 @@ class VecEnv(Buffers, Env):
         self._ready = self._closed = False
         self._process = os.getpid()
         self._record: TermRecorder | None = None
+        self._events: dict[str, Tensor] = {}
         self._terms: dict[str, dict[str, Tensor]] = {}
         self.state_size = sum(s.count * s.frame_size for s in self.groups.values())
         self._first()
@@ -163,6 +164,7 @@ class VecEnv(Buffers, Env):
             self._seed(check_seed(seed))
             self.seeded = True
         self._begin(self._all)
+        self._events = {}
         self._terms = self.observe_terms()
         if self._record is not None:
             self._record("observation", self._terms)
@@ -180,7 +182,7 @@ class VecEnv(Buffers, Env):
     def _seed(self, seed: int) -> None:
         for streams in self._streams:
             streams.seed(seed)
-        self.world.seed(seed, self.rng.starts)
+        self.world.seed(seed, self.rng.starts, self.first)
         self.randomization.drawn.zero_()
 
     def _begin(self, ids: Tensor) -> None:
@@ -223,6 +225,7 @@ class VecEnv(Buffers, Env):
         obs = {g: p.push(self._terms[g]) for g, p in self._pipelines.items()}
         self._push_sets(None)
         info: dict[str, Any] = {"events": self.task.events()} if self.event_names else {}
+        self._events = info.get("events", {})
         if ended:
             obs, summary = self._finish(self._ended[:ended].copy(), obs, cause)
             info |= summary
@@ -332,6 +335,10 @@ class VecEnv(Buffers, Env):
     @property
     def reveal_future_mask(self) -> Tensor | None:
         return self.task.reveal_future_mask()
+
+    @property
+    def latest_events(self) -> dict[str, Tensor]:
+        return self._events
 
     # What evaluation, video and contracts read
 

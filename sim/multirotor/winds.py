@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rookery.sim.multirotor import wind
 from rookery.sim.multirotor.effects import Effects
+from rookery.sim.multirotor.lanes import from_lanes, to_lanes
 from rookery.sim.multirotor.layout import AIR, LANES, MEAN_WIND
 from rookery.sim.random import Streams
 from rookery.sim.random_kernels import begin_episode
@@ -62,9 +63,10 @@ class Wind:
             self.blows[0] = True
             self._stir(ids)
 
-    def seed(self, seed: int, starts: int = 0) -> None:
-        """Start the random streams anew; `starts` as in Streams."""
+    def seed(self, seed: int, starts: int = 0, first: int = 0) -> None:
+        """Start the random streams anew; `starts` and `first` as in Streams."""
         self.streams.starts = starts
+        self.streams.first = first
         self.streams.seed(seed)
 
     def begin(self, ids: NDArray[np.int64]) -> None:
@@ -111,14 +113,30 @@ class Wind:
         """[blocks, 6 * LANES] m/s, of the mean wind and of the air now."""
         return self._lanes[:, MEAN_WIND * LANES : (AIR + 3) * LANES]
 
-    def snapshot(self) -> dict[str, Tensor]:
-        """The winds and gusts of all worlds, and what will become of them."""
-        out = {"air": torch.from_numpy(self._air.copy()), "gust": torch.from_numpy(self.gust.copy())}
-        return out | {f"streams.{k}": v.clone() for k, v in self.streams.state_dict().items()}
+    def snapshot(self, worlds: int) -> dict[str, Tensor]:
+        """The winds and gusts of all worlds, and what will become of them, [N, ...] each.
+
+        Args:
+            worlds: N, without the filling lanes.
+        """
+        out = {"air": from_lanes(self._air, worlds), "gust": from_lanes(self.gust, worlds)}
+        return {name: torch.from_numpy(x) for name, x in out.items()} | self.snapshot_streams(worlds)
+
+    def snapshot_streams(self, worlds: int) -> dict[str, Tensor]:
+        """The random streams' part of a snapshot."""
+        return {f"streams.{k}": v[:worlds].clone() for k, v in self.streams.state_dict().items()}
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         """Put a snapshot back."""
-        self._air[:] = snapshot["air"].numpy()
-        self.gust[:] = snapshot["gust"].numpy()
-        self.streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
+        to_lanes(snapshot["air"].numpy(), self._air)
+        to_lanes(snapshot["gust"].numpy(), self.gust)
+        self.restore_streams(snapshot)
         self.follow()
+
+    def restore_streams(self, snapshot: dict[str, Tensor]) -> None:
+        """Put the random streams of a snapshot back."""
+        own = self.streams.state_dict()
+        for name, numbers in own.items():
+            saved = snapshot[f"streams.{name}"]
+            numbers[: len(saved)] = saved
+        self.streams.load_state_dict(own)

@@ -78,6 +78,7 @@ def export_bundle(
     prefix: str = "rookery",
     target: str = "bundle",
     overwrite: bool = False,
+    int8: bool = False,
 ) -> Path:
     """Write the bundle of a run, or what another exporter makes of it.
 
@@ -91,6 +92,7 @@ def export_bundle(
         prefix: beginning of the C names; with several groups the group's name follows it.
         target: name of an exporter, see exporters.py.
         overwrite: replace an older export.
+        int8: round the weights to 8 bits, see int8.py.
 
     Returns:
         The folder.
@@ -104,6 +106,10 @@ def export_bundle(
     for policy in policies.values():
         if fault := policy.fault():
             raise RookeryError(f"the policy holds {fault}: export an earlier checkpoint or another run.")
+    if int8:
+        from rookery.sim2real.export.int8 import int8_export
+
+        export = int8_export(export)
     for each in exporters:
         each.check(export)
     with _new_folder(Path(folder), exporters, overwrite) as inside:

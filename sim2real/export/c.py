@@ -102,7 +102,7 @@ def _header(contract: Contract, group: str, prefix: str, below: tuple[StateC, Lo
  * {_c(contract.task_id)}, agent group {_c(group)}: a policy exported by Rookery {_c(contract.rookery_version)}.
  *
  * Stages: {_c(functions.chain.words)}.
- * C99; needs <math.h> only. Reentrant: no static data is written.
+ * C99; needs <math.h> only. Reentrant: no static data is written.{_rounding(declared)}
  * Stack of {prefix}_step: about {below[0].stack(functions.stack)} bytes.
  *
  * Call it every {contract.control_dt:g} s. Delays in training, in steps of {contract.physics_dt:g} s: observation
@@ -294,6 +294,14 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 def _actuator_line(group: ContractGroup) -> str:
     order = ", ".join(_c(name) for name in group.actuation.actuators) if group.actuation else ""
     return f"\n *\n * Motors or joints are numbered in the order {order}." if order else ""
+
+
+def _rounding(group: ContractGroup) -> str:
+    if group.quantization is None:
+        return ""
+    return f"""
+ * Weights: integers of 8 bits and a scale for each row. An action in [-1, 1] differs from that of the trained network by at
+ * most {group.quantization.largest_difference:.3g} over the golden observations."""
 
 
 def _code(

@@ -1,7 +1,8 @@
 """The forward pass in C: a function for each stage of the chain, and those that call them in order (see export/c.py).
 
 Rows between stages stand in arrays on the caller's stack, which are used again when a row has been read. A stage that works in
-place shares the array of its neighbor, and one that takes a part of a row gives a pointer into it.
+place shares the array of its neighbor, and one that takes a part of a row gives a pointer into it. The high level of a hierarchy
+stands in an `if` that holds when a decision is due, each skill in one that holds when it was chosen.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.policies.stages import c_text
-from rookery.policies.stages.chain import Fork, Leaf, Node
+from rookery.policies.stages.chain import Cases, Fork, Held, Leaf, Node
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
+from rookery.sim2real.export.int8_c import dense_tables, int8_code, int8_tables
 
 Array = NDArray[np.float32]
 
@@ -52,6 +54,7 @@ class Functions:
         self.memory = self.chain.state_size
         self.choices = len(self.chain.choice_sizes)
         self.options = self.chain.options
+        self.int8 = dense_tables(self.chain) if group.quantization is not None else set()
         self._policy = _Body(self.chain.nodes, self.chain.outputs, "obs", "action")
 
     @property
@@ -76,12 +79,19 @@ class Functions:
 
     def tables(self, arrays: Mapping[str, Array]) -> list[str]:
         """The weights as constant arrays, given by the names that `StageChain.weights` has."""
-        return [c_text.table(name.replace(".", "_"), arrays[name]) for name in self.chain.weights()]
+        out = []
+        for name in self.chain.weights():
+            c_name = name.replace(".", "_")
+            out += int8_tables(c_name, arrays[name]) if c_name in self.int8 else [c_text.table(c_name, arrays[name])]
+        return out
 
     def helpers(self) -> list[str]:
         """Functions that several stages call, and those of the scaling."""
-        copies = ["copy"] * any(step.startswith("copy(") for step in self._policy.steps)
-        return c_text.helpers(["clamp", *copies, *(x for leaf in self.chain.leaves for x in leaf.stage.helpers)])
+        called = {step.lstrip().partition("(")[0] for step in self._policy.steps}
+        wanted = [x for leaf in self.chain.leaves for x in leaf.stage.helpers]
+        if self.int8:
+            wanted = ["dense_int8" if x == "dense" else x for x in wanted]
+        return c_text.helpers(["clamp", *({"copy", "fill"} & called), *wanted])
 
     def declarations(self) -> str:
         """Declarations of the header beyond a plain policy's functions."""
@@ -112,6 +122,7 @@ void {prefix}_policy_known(const float obs[{self.inputs}], const float known[{se
     def functions(self) -> str:
         """C of ``<prefix>_policy`` and whatever `declarations` announces."""
         parts = [leaf.stage.code(leaf.name) for leaf in self.chain.leaves]
+        parts = int8_code(parts) if self.int8 else parts
         prefix, n, m, t = self.prefix, self.inputs, self.outputs, self.targets
         body = self._policy.text
         if self.targets:
@@ -150,7 +161,7 @@ void {prefix}_reset({prefix}_memory *memory)
 
     def _predict(self) -> str:
         """The state estimator alone, behind the stages that its input comes through."""
-        leaf = next(leaf for leaf in self.chain.leaves if leaf.stage.targets)
+        leaf = next(leaf for leaf in self.chain.outer if leaf.stage.targets)
         path = _path(self.chain.nodes, leaf)
         if any(node.stage.state_size for node in path if isinstance(node, Leaf)):
             raise RookeryError("a state estimator behind a memory has no C: put the estimator before it.")
@@ -191,7 +202,13 @@ class _Body:
 
     def __post_init__(self) -> None:
         self._free: list[str] = []
+        self._depth = 0  # of blocks
+        self._masks: list[str] = []  # C names of the masks of high levels that are being written
         self._emit(self.nodes, self.source, self.target)
+
+    def _say(self, *lines: str) -> None:
+        """Append statements of the block."""
+        self.steps += [f"{'    ' * self._depth}{line}" for line in lines]
 
     @property
     def text(self) -> str:
@@ -214,13 +231,17 @@ class _Body:
         here, own = source, ""
         for i, node in enumerate(nodes):
             last = all(isinstance(x, Leaf) and x.stage.in_place for x in nodes[i + 1 :])
-            view = "" if isinstance(node, Fork) or last else node.stage.view(here)
+            view = node.stage.view(here) if isinstance(node, Leaf) and not last else ""
             if view:
                 here = view
                 continue
             there = target if last else self._take(_outputs(node))
             if isinstance(node, Fork):
                 self._branches(node, here, there)
+            elif isinstance(node, Held):
+                self._decide(node, here, there)
+            elif isinstance(node, Cases):
+                self._switch(node, here, there)
             else:
                 self._call(node, here, there)
             if own and own != there:
@@ -233,18 +254,66 @@ class _Body:
             self._emit(branch, source, f"&{target}[{at}]" if target.isidentifier() else _shifted(target, at))
             at += _outputs(branch[-1])
 
+    def _decide(self, node: Held, source: str, target: str) -> None:
+        """The decision in force, which stands in the memory behind the control steps that are left."""
+        rules, at = node.link.rules, node.state.start
+        row = source if source.isidentifier() else f"({source})"
+        left, held = f"memory->h[{at}]", f"memory->h[{at + 1}]"
+        several = len(rules.names) > 1
+        due = [f"({left} <= 0.0f)"]
+        for k, condition in enumerate(rules.finished):
+            if condition is not None:
+                mine = f"({held} == {k}.0f) && " if several else ""
+                due.append(f"({mine}{condition.code(row)})")
+        self._say(f"if ({' || '.join(due)}) {{ /* decide */")
+        self._depth += 1
+        mask = f"allowed_{at}"
+        if rules.masked:
+            self._say(f"unsigned char {mask}[{len(rules.names)}];")
+            for k, condition in enumerate(rules.allowed):
+                self._say(f"{mask}[{k}] = {'1u' if condition is None else f'{condition.code(row)} ? 1u : 0u'};")
+        self._masks.append(mask)
+        self._emit(node.nodes, source, f"&{held}")
+        self._masks.pop()
+        last = f"{rules.steps[-1]}.0f" if not several else "0.0f"
+        for k in range(len(rules.steps) - 1, -1, -1) if several else ():
+            last = f"({held} == {k}.0f) ? {rules.steps[k]}.0f : {last if k == len(rules.steps) - 1 else f'({last})'}"
+        self._say(f"{left} = {last};")
+        self._depth -= 1
+        self._say("}", f"{left} -= 1.0f;", f"copy(&{held}, {target}, {node.link.outputs});")
+
+    def _switch(self, node: Cases, source: str, target: str) -> None:
+        """The branch that the row asks for; the others forget."""
+        row = source if source.isidentifier() else f"({source})"
+        number = f"{row}[{node.link.place}]"
+        self._say(f"fill({target}, NAN, {node.link.outputs});")
+        for case in node.cases:
+            asked = " || ".join(f"({number} == {k}.0f)" for k in case.numbers)
+            self._say(f"if ({asked}) {{")
+            self._depth += 1
+            self._masks.append("")  # what chooses in a skill is not the policy's own choice
+            self._emit(case.nodes, source, target)
+            self._masks.pop()
+            self._depth -= 1
+            size = case.inner.stop - case.inner.start
+            if size:
+                self._say("} else {", f"    fill(&memory->h[{case.inner.start}], 0.0f, {size});")
+            self._say("}")
+
     def _call(self, leaf: Leaf, source: str, target: str) -> None:
         stage = leaf.stage
         view = stage.view(source)
         if view:  # a part of a row that has to stand elsewhere
-            self.steps.append(f"copy({view}, {target}, {stage.outputs});")
+            self._say(f"copy({view}, {target}, {stage.outputs});")
             return
-        if stage.options:
-            self.steps.append(f"copy({source}, logits, {stage.inputs});")
+        if self._masks and stage.targets:
+            raise RookeryError("a skill with a state estimator has no C yet: give one that was trained without it.")
+        if stage.options and not self._masks:
+            self._say(f"copy({source}, logits, {stage.inputs});")
         given = [source]
         given += [f"&memory->h[{leaf.state.start}]"] * (stage.state_size > 0) + [self.known] * (stage.targets > 0)
-        given += ["allowed"] * (stage.mask_size > 0)
-        self.steps.append(f"{leaf.name}({', '.join([*given, target])});")
+        given += [self._masks[-1] if self._masks else "allowed"] * (stage.mask_size > 0)
+        self._say(f"{leaf.name}({', '.join([*given, target])});")
 
 
 def _shifted(target: str, by: int) -> str:
@@ -256,6 +325,8 @@ def _shifted(target: str, by: int) -> str:
 def _outputs(node: Node) -> int:
     if isinstance(node, Leaf):
         return node.stage.outputs
+    if isinstance(node, (Held, Cases)):
+        return node.link.outputs
     return sum(_outputs(branch[-1]) for branch in node.branches)
 
 

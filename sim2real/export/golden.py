@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float32]
 EPISODE = 47
 """Golden observations in a row that a policy with memory takes before it begins anew."""
+MOST_STEPS = 400
+"""The most of them, of a hierarchy whose decisions stand for long."""
 
 
 class GoldenVectors(Exporter):
@@ -72,7 +74,7 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
     with torch.no_grad():
         given: dict[str, NDArray[Any]] = {"observations": observations}
         if plain.state_size:
-            given["start"] = np.arange(len(observations)) % EPISODE == 0
+            given["start"] = np.arange(len(observations)) % _episode(plain) == 0
         if plain.mask_size:
             choose = plain.chain.find(Choose)
             assert choose is not None
@@ -92,9 +94,30 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
     np.savez(path, fingerprint=np.array(fingerprint), **arrays)  # type: ignore[arg-type]  # its stubs take the names for options
 
 
+def _episode(policy: Policy) -> int:
+    """Golden observations in a row: enough for two decisions of each high level, so that they run over switches."""
+    longest = max((max(node.link.rules.steps) for node in policy.chain.decisions), default=0)
+    return max(EPISODE, min(2 * longest + 1, MOST_STEPS))
+
+
 def act_golden(policy: Policy, observations: Array) -> Array:
     """Actions [n, D] for observations [n, O], which come one after the other from an episode's start; without gradients."""
     return _answers(policy, {"observations": observations, "start": np.arange(len(observations)) == 0})["actions"]
+
+
+def answers_on(policy: Policy, observations: Array) -> Array:
+    """Actions and logits [n, D + C] for observations [n, O] in a row from an episode's start, all options allowed."""
+    import torch
+
+    given: dict[str, NDArray[Any]] = {
+        "observations": observations,
+        "start": np.arange(len(observations)) % EPISODE == 0,
+    }
+    if policy.mask_size:
+        given["action_mask"] = np.ones((len(observations), policy.mask_size), dtype=bool)
+    with torch.no_grad():
+        out = _answers(copy.deepcopy(policy).to("cpu", torch.float32).eval(), given)
+    return np.concatenate([out[name] for name in ("actions", "logits") if name in out], axis=1)
 
 
 def _answers(policy: Policy, given: Mapping[str, NDArray[Any]]) -> dict[str, Array]:

@@ -13,7 +13,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ import numpy as np
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.limited import run_limited
 from rookery.sim.untrusted import read_bytes
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import bundle_files
+from rookery.sim2real.export.c import c_source
 from rookery.sim2real.export.check import (
     Array,
     Golden,
@@ -35,7 +37,7 @@ from rookery.sim2real.export.check import (
 )
 from rookery.sim2real.export.exporter import Export, Exporter
 from rookery.sim2real.export.native import FLAGS, Header, compile_c
-from rookery.sim2real.export.trust import write_source
+from rookery.sim2real.export.trust import with_zeros, write_source
 
 COMPILER = "arm-none-eabi-gcc"
 SIZE = "arm-none-eabi-size"
@@ -89,8 +91,9 @@ def check_mcu(
         run_c: as in `check_bundle`.
 
     Returns:
-        `mcu_max_error` over all groups, `mcu_flash_bytes` (code and weights of all groups, without the C library) and
-        `mcu_instructions` (a call of the slowest group's policy).
+        `mcu_max_error` over all groups, `mcu_flash_bytes` (code and weights of all groups, without the C library),
+        `mcu_instructions` (a call of the slowest group's policy), and with weights of 8 bits `mcu_flash_bytes_float32` (what
+        they would take with weights of 32).
 
     Raises:
         RookeryError: when the board is unknown, a tool is missing, the C may not run, the program does not fit the board,
@@ -113,6 +116,9 @@ def check_mcu(
         error = compare(answer, golden, tolerance, folder / files["c"])
         result["mcu_max_error"] = max(result["mcu_max_error"], error)
         result["mcu_flash_bytes"] += flash
+        if contract.groups[group].quantization is not None:
+            plain = _float_bytes(contract, group, weights, header)
+            result["mcu_flash_bytes_float32"] = result.get("mcu_flash_bytes_float32", 0) + plain
         result["mcu_instructions"] = max(result["mcu_instructions"], instructions)
     return result
 
@@ -185,6 +191,22 @@ def _bytes(path: Path, most: int) -> bytes:
         return read_bytes(path, most)
     except (OSError, ValueError):
         return b""
+
+
+def _float_bytes(contract: Contract, group: str, weights: Mapping[str, Array], header: Header) -> int:
+    """Flash of the same policy with weights of 32 bits."""
+    groups = {**contract.groups, group: replace(contract.groups[group], quantization=None)}
+    code, declared = c_source(
+        replace(contract, groups=groups), group, with_zeros(contract, group, weights), header.prefix, "policy.h"
+    )
+    with tempfile.TemporaryDirectory(prefix="rookery-mcu-") as build:
+        source = Path(build) / "policy.c"
+        source.write_text(code, encoding="ascii")
+        source.with_name("policy.h").write_text(declared, encoding="ascii")
+        compile_c(
+            [COMPILER, *CPU, *FLAGS, "-c", str(source), "-o", str(source.with_suffix(".o"))], source, source.parent
+        )
+        return _flash_bytes(source.with_suffix(".o"))
 
 
 def _flash_bytes(policy: Path) -> int:

@@ -18,6 +18,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.exporter import ONNX, Export, Exporter
 
@@ -40,6 +41,11 @@ class Onnx(Exporter):
 
     name = "onnx"
     files = (ONNX,)
+
+    def check(self, export: Export) -> None:
+        for policy in export.policies.values():
+            if policy.chain.events or policy.chain.controlled:  # from outside, whence no input comes
+                raise RookeryError(f"{policy.chain.c_refused}.")
 
     def write(self, export: Export, folder: Path) -> None:
         for group, policy, (path,) in export.parts(folder, *self.files):

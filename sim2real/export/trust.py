@@ -62,9 +62,7 @@ def _generated(
     shapes = {name: weight.shape for name, weight in contract.groups[group].trained.weights().items()}
     if sum(math.prod(shape) for shape in shapes.values()) > MOST_NUMBERS:
         return {}
-    # the ONNX exporter leaves biases out that are zero
-    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if ".bias" in name}
-    arrays = {name: x for name, x in {**zeros, **weights}.items() if name in shapes}
+    arrays = with_zeros(contract, group, weights)
     if any(name not in arrays or arrays[name].shape != shape for name, shape in shapes.items()):
         return {}
     if not all(np.isfinite(a).all() for a in arrays.values()):
@@ -75,6 +73,13 @@ def _generated(
         return {}
     texts = {"c": code, "h": declarations, "hpp": cpp_header(contract, group, header.prefix, files["h"])}
     return {files[kind]: text.encode("ascii") for kind, text in texts.items()}
+
+
+def with_zeros(contract: Contract, group: str, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """The weights of the stages in policy.onnx, with the biases that are zero, which ONNX's exporter leaves out."""
+    shapes = {name: weight.shape for name, weight in contract.groups[group].trained.weights().items()}
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in shapes.items() if ".bias" in name}
+    return {name: x for name, x in {**zeros, **weights}.items() if name in shapes}
 
 
 def _bytes(path: Path) -> bytes:

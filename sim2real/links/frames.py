@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rookery.sim2real.runtime.reading import Array
 
@@ -59,6 +59,16 @@ def rotation_to_ned(q: ArrayLike) -> Array:
 
 
 rotation_from_ned = rotation_to_ned
+
+
+def matrix(q: ArrayLike) -> NDArray[np.float64]:
+    """[3, 3], the rotation (w, x, y, z) as a matrix."""
+    w, x, y, z = np.asarray(q, float).tolist()
+    return np.array([
+        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
+        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
+        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
+    ])  # fmt: skip
 
 
 def euler(q: ArrayLike) -> tuple[float, float, float]:

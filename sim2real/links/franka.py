@@ -129,14 +129,14 @@ class FrankaLink(Link):
         received = head["stamp"]
         values = dict(zip(QUANTITIES, (arrays[n] for n in ("q", "dq", "tau", "external")), strict=False))
         values[OPENING.name] = np.array([self._width(head["opening"], now)], np.float32)
-        values |= self.drive.derived(values["joint angles"], arrays["goal"])
+        derived = self.drive.derived(values["joint angles"], arrays["goal"])
         if self._tracker is not None:
             self._tracker.receive(now)
             values |= self._tracker.values
             received = min(received, self._tracker.heard)
         state = int(head["state"])
         mode = f"{MODES[state]}: {self._shared.said()}" if state in (servo.STOPPED, servo.GONE) else MODES[state]
-        return Reading(received, head["time"], values, armed=state == servo.MOVING, mode=mode)
+        return Reading(received, head["time"], values, armed=state == servo.MOVING, mode=mode, estimates=derived)
 
     def _width(self, wish: float, now: float) -> float:
         """m, of the hand; without one what the policy asks for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,7 @@ class Identity:
         rate: Hz, the highest at which it takes commands.
         joints: their names in its order; empty for a multirotor.
         firmware: its version, "" where it tells none.
+        estimated: of its quantities, those that the link's estimator adds, with a word of how good they are.
     """
 
     family: str
@@ -33,6 +34,7 @@ class Identity:
     rate: float
     joints: tuple[str, ...] = ()
     firmware: str = ""
+    estimated: Mapping[str, str] = field(default_factory=dict)
 
 
 class Link(abc.ABC):

@@ -15,11 +15,13 @@ LINKS = {
     "mavlink": ("mavlink", "MavlinkLink"),
     "crazyflie": ("crazyflie", "CrazyflieLink"),
     "franka": ("franka", "FrankaLink"),
+    "unitree": ("unitree", "UnitreeLink"),
 }
 """Protocols, with the module of rookery.sim2real.links and the class."""
 SERVERS = {
     "mavlink": ("mavlink", "MavlinkDrone", "drone", "DroneVehicle"),
     "crtp": ("crtp", "CrtpDrone", "drone", "DroneVehicle"),
+    "unitree": ("unitree", "UnitreeGo2", "joints", "JointVehicle"),
     "fci": ("fci", "FciArm", "arm", "ArmVehicle"),
 }
 """Protocols that vehicles are served over, with the modules of rookery.sim2real.vehicles and the classes of server and

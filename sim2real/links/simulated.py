@@ -13,6 +13,7 @@ from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.joints import KINDS, JointOrder, JointTargets
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.runtime.clock import TimeSource
+from rookery.sim2real.runtime.estimation import LegOdometry
 from rookery.sim2real.runtime.reading import Array, Reading
 from rookery.sim2real.vehicles import joints as jointed
 from rookery.sim2real.vehicles.drone import QUANTITIES, SETPOINTS, DroneVehicle
@@ -141,12 +142,15 @@ class SimulatedJoints(SimulatedLink):
         self._contract = JointTargets(group)
         self._order: JointOrder | None = None
         self._sent: tuple[Array, Array, Array] | None = None
+        self._estimator = LegOdometry(vehicle.kind, vehicle.joints)
 
     def open(self, timeout_s: float = 10.0) -> Identity:
         v = self.vehicle
         if set(self._contract.names) <= set(v.joints):  # others are refused by the check of the contract
             self._order = JointOrder(self._contract.names, v.joints)
-        return Identity("joints", v.kind.name, KINDS, jointed.QUANTITIES, 1.0 / v.period, v.joints)
+        quantities = (*jointed.QUANTITIES, *self._estimator.quantities)
+        told = self._estimator.quantities
+        return Identity("joints", v.kind.name, KINDS, quantities, 1.0 / v.period, v.joints, estimated=told)
 
     def advance(self) -> None:
         self.vehicle.step()
@@ -154,6 +158,7 @@ class SimulatedJoints(SimulatedLink):
 
     def _sense(self) -> Reading:
         reading = self.vehicle.sense()
+        reading = dataclasses.replace(reading, estimates=self._estimator.update(reading.values, reading.measured))
         if self._order is None:
             return reading
         turn = {name: self._order.from_vehicle(reading.values[name]) for name in jointed.JOINT_QUANTITIES}

@@ -67,6 +67,18 @@ def check_vehicle(controller: Controller, identity: Identity, url: str, commands
             raise RookeryError(f"the policy takes no command {name!r}; it takes {wanted or 'none'}.")
 
 
+def estimated(controller: Controller, identity: Identity) -> list[str]:
+    """A sentence for each quantity that the policy observes and the robot does not measure: how good its estimate is, and what
+    noise the training had."""
+    out = []
+    for name, good in identity.estimated.items():
+        terms = [t for t in controller.spec.spec.observation if name in {q.name for q in t.expression.leaves()}]
+        if terms:
+            noise = ", ".join(f"{t.noise:g} {t.unit} in {t.name}" for t in terms)
+            out.append(f"{name} is estimated, {good}; the policy was trained with a noise of {noise}")
+    return out
+
+
 COMMANDED = "commanded "
 """Beginning of the names of commands that say how to move, whose 0 means: stay."""
 

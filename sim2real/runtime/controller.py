@@ -12,6 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -82,7 +83,7 @@ class Controller:
 
     def __init__(self, folder: Path | str, group: str | None = None, run_c: bool = False) -> None:
         folder = Path(folder)
-        self.contract = read_bundle_contract(folder)
+        self.contract = self._read(folder)
         self.group = group_of(self.contract, group)
         self.spec = self.contract.groups[self.group]
         check_terms(self.spec)
@@ -93,6 +94,9 @@ class Controller:
         self.action = np.array(self.spec.spec.action.neutral, np.float32)
         self._command = np.zeros(size, np.float32)
         self.begin()
+
+    def _read(self, folder: Path) -> Contract:
+        return read_bundle_contract(folder)
 
     def _load(self, folder: Path, run_c: bool) -> None:
         files = bundle_files(self.contract)[self.group]
@@ -105,18 +109,21 @@ class Controller:
             )
         weights = read_weights(open_onnx(folder / files["onnx"], self.contract, self.group), folder / files["onnx"])
         source = write_source(folder, files, self.contract, self.group, header, weights, build, run_c)
-        prefix = header.prefix
-        shim = build / SIZES
+        self._compile(source, self.contract, header.prefix, folder / files["c"], {"act": 3})
+
+    def _compile(self, source: Path, contract: Contract, prefix: str, shown: Path, more: Mapping[str, int]) -> None:
+        """Compile the C of a contract and take its functions; `more` of them by name, with their numbers of pointers."""
+        shim = source.with_name(SIZES)
         shim.write_text(
             f'#include "{source.name}"\n'
             f"const unsigned long runtime_sizes[2] = {{sizeof({prefix}_state), sizeof({prefix}_controller)}};\n"
         )
-        loaded = ctypes.CDLL(str(compile_library(shim, build, folder / files["c"])))
+        loaded = ctypes.CDLL(str(compile_library(shim, source.parent, shown)))
         sizes = (ctypes.c_ulong * 2).in_dll(loaded, "runtime_sizes")
-        self._place(StateC(self.contract, self.group, prefix), int(sizes[0]))
+        self._place(StateC(contract, self.group, prefix), int(sizes[0]))
         self._memory = ctypes.create_string_buffer(int(sizes[1]))
-        self._calls = {}
-        for name, count in (("start", 1), ("act", 3), ("acted", 3), ("command", 2)):
+        self._calls: dict[str, Any] = {}
+        for name, count in {"start": 1, "acted": 3, "command": 2, **more}.items():
             call = getattr(loaded, f"{prefix}_{name}")
             call.argtypes = [_POINTER] * count
             call.restype = None
@@ -146,6 +153,10 @@ class Controller:
         self._calls["start"](ctypes.addressof(self._memory))
         self.action[:] = self.spec.spec.action.neutral
 
+    def _act(self, memory: int, state: int) -> None:
+        """Fill `action` for the state at an address."""
+        self._calls["act"](memory, state, self.action.ctypes.data)
+
     def step(self, values: Mapping[str, Array]) -> Array:
         """Physical commands [D] for the quantities in `wanted`, in the units of the contract's action; NaN where the policy's
         action is not finite.
@@ -160,7 +171,7 @@ class Controller:
                 given = np.shape(values[q.name]) if q.name in values else "nothing"
                 raise RookeryError(f"the policy needs {q.name!r} ({q.size} values, {q.unit}), got {given}.") from None
         memory, state, action = ctypes.addressof(self._memory), self._state.ctypes.data, self.action.ctypes.data
-        self._calls["act"](memory, state, action)
+        self._act(memory, state)
         if not np.isfinite(self.action).all():  # it would stay in what is kept; the safety filter takes over
             self.begin()
             return np.full_like(self._command, np.nan)

@@ -27,6 +27,7 @@ SCHEMA: dict[str, Any] = {
         "measured": {"type": "number", "description": "s, the vehicle's clock"},
         "received": {"type": "number", "description": "s, the runtime's clock"},
         "state": {"type": "object", "additionalProperties": NUMBERS, "description": "measured quantities, SI"},
+        "estimates": {"type": "object", "additionalProperties": NUMBERS, "description": "estimated quantities, SI"},
         "command": {**NUMBERS, "description": "of the policy, in the units of the contract's action"},
         "fault": {"type": "string", "description": "that ended the flight"},
         "battery": {"type": "number", "description": "share that is left"},
@@ -98,6 +99,8 @@ def to_json(record: StepRecord) -> dict[str, Any]:
             "received": record.reading.received,
             "state": {name: _numbers(value) for name, value in record.reading.values.items()},
         }
+        if record.reading.estimates:
+            out["estimates"] = {name: _numbers(value) for name, value in record.reading.estimates.items()}
         if record.reading.battery is not None:
             out["battery"] = record.reading.battery
     if record.command is not None:

@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.links.frames import euler
 from rookery.sim2real.links.link import Identity, Link
-from rookery.sim2real.runtime.checks import check_vehicle, complete
+from rookery.sim2real.runtime.checks import check_vehicle, complete, estimated
 from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.entry import EntryMotion, entry_of
@@ -32,6 +33,8 @@ from rookery.sim2real.runtime.settings import SafetySettings
 ARM_S = 5.0  # s, most time for a vehicle to arm and to follow set-points
 ENTRY_S = 15.0  # s, most time for a take-off or to stand up
 LOST_S = 10.0  # s without measurements in an emergency after which nobody can tell what became of the vehicle
+COMMANDED_VELOCITY = "commanded velocity forward, velocity left"
+"""Beginning of the name of a command that says how to walk, in heading axes."""
 EXIT_S = 15.0  # s, most time to come down before the reaction to a fault does it
 
 
@@ -73,6 +76,8 @@ class StepRecord:
         command: of the policy, in physical units; None in other phases.
         fault: that the safety filter found.
         distance: m, to the target; nan where there is none.
+        velocity_error: m/s, of a walking robot's estimated velocity from the commanded one, both along the ground; nan where
+            there is none.
     """
 
     now: float
@@ -81,6 +86,7 @@ class StepRecord:
     command: Array | None = None
     fault: Fault | None = None
     distance: float = math.nan
+    velocity_error: float = math.nan
 
 
 class Pilot:
@@ -111,6 +117,7 @@ class Pilot:
         self.phase = Phase.IDLE
         self.fault: Fault | None = None
         self.policy_stamp = -1.0  # s, when the policy's step last returned; the watchdog reads it
+        self.step_stamp = -math.inf  # s, when a control step last began; likewise
         self.late = 0  # control steps in a row that began late; the loop writes it
         self.identity: Identity | None = None
         self._say = say
@@ -133,6 +140,8 @@ class Pilot:
         complete(self.controller, self.commands.values)
         check_vehicle(self.controller, self.identity, self.link.url, self.commands.values)
         self._entry = entry_of(self.controller, self.identity)
+        for sentence in estimated(self.controller, self.identity):
+            self._say(f"{self.link.url}: {sentence}")
         self._to(Phase.CHECKED)
         return self.identity
 
@@ -156,7 +165,7 @@ class Pilot:
 
     def step(self) -> StepRecord:
         """One control step."""
-        now = self.clock.now()
+        now = self.step_stamp = self.clock.now()
         reading = self.link.read()
         if reading is None:
             if now - self._since > ARM_S and self.phase not in (Phase.IDLE, Phase.CHECKED):
@@ -177,7 +186,8 @@ class Pilot:
             command = self._fly(reading, now)
         elif self.phase is Phase.EXIT:
             self._leave(reading, now)
-        return StepRecord(now, self.phase, reading, command, self.fault, self._distance(reading))
+        off = self._distance(reading), self._velocity_error(reading)
+        return StepRecord(now, self.phase, reading, command, self.fault, *off)
 
     def _judge(self, reading: Reading, now: float) -> Fault | None:
         flying = self.phase is Phase.POLICY
@@ -225,7 +235,7 @@ class Pilot:
             self._to(Phase.EXIT)
             self._leave(reading, now)
             return None
-        command = self.controller.step({**reading.values, **self.commands.values})
+        command = self.controller.step({**reading.estimates, **reading.values, **self.commands.values})
         if self.phase is not Phase.POLICY:  # the watchdog has taken over meanwhile
             return None
         self.policy_stamp = self.clock.now()
@@ -288,6 +298,16 @@ class Pilot:
         if target is None or position is None:
             return math.nan
         return float(np.linalg.norm(np.subtract(position, target)))
+
+    def _velocity_error(self, reading: Reading) -> float:
+        wanted = next((v for name, v in self.commands.values.items() if name.startswith(COMMANDED_VELOCITY)), None)
+        velocity = reading.estimates.get("velocity")
+        if wanted is None or velocity is None:
+            return math.nan
+        yaw = euler(reading.values["rotation"])[2]
+        ahead = math.cos(yaw) * velocity[0] + math.sin(yaw) * velocity[1]
+        left = math.cos(yaw) * velocity[1] - math.sin(yaw) * velocity[0]
+        return math.hypot(ahead - wanted[0], left - wanted[1])
 
     def _to(self, phase: Phase, why: str = "") -> None:
         if phase is self.phase:

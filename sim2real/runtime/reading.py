@@ -10,6 +10,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
 
+SPECIFIC_FORCE = "specific force"
+"""Of accelerometers: [3] m/s^2, the body's acceleration less gravity's, body axes."""
+FOOT_FORCES = "foot forces"
+"""[legs] that press feet on the ground, in the order of rookery.robots.quadrupeds.LEGS; N, or a sensor's own unit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -24,6 +29,8 @@ class Reading:
         armed: whether motors may turn; None where it is not told.
         landed: whether a multirotor stands on the ground, a jointed robot lies there; None where it is not told.
         mode: the vehicle's own name of what it is doing.
+        estimates: quantities that an estimator adds (see rookery.sim2real.runtime.estimation), apart from those that are
+            measured: they go on changing where measurements have frozen.
     """
 
     received: float
@@ -33,3 +40,4 @@ class Reading:
     armed: bool | None = None
     landed: bool | None = None
     mode: str = ""
+    estimates: Mapping[str, Array] = field(default_factory=dict)

@@ -90,6 +90,33 @@ def load_filter(build: Path) -> ctypes.CDLL:
     return loaded
 
 
+@dataclass(frozen=True)
+class FilterRanges:
+    """Ranges of a contract's commands and measured joints, as the filter takes them."""
+
+    command_low: tuple[float, ...]
+    command_high: tuple[float, ...]
+    joint_low: tuple[float, ...]
+    joint_high: tuple[float, ...]
+    torque: tuple[float, ...]
+    speed: tuple[float, ...]
+    drive_torque: tuple[float, ...]
+
+
+def filter_ranges(group: ContractGroup) -> FilterRanges:
+    """The ranges of a group: options that are chosen first, then the action's numbers; joints with a margin."""
+    action = group.spec.action
+    options = tuple(float(len(choice.options) - 1) for choice in action.choices)
+    joints = () if group.actuation is None else group.actuation.joints
+    references = None if group.actuation is None else group.actuation.references
+    speeds = [math.inf] * len(joints) if references is None else [SPEED_MARGIN * x for x in references.speed]
+    return FilterRanges(
+        (*[0.0] * len(options), *action.low), (*options, *action.high),
+        tuple(j.lower - JOINT_MARGIN for j in joints), tuple(j.upper + JOINT_MARGIN for j in joints),
+        tuple(TORQUE_MARGIN * j.torque for j in joints), tuple(speeds), tuple(j.torque for j in joints),
+    )  # fmt: skip
+
+
 NAMES = tuple(FAULTS)
 QUANTITIES = {
     "position": "position", "rotation": "rotation", "angular velocity": "angular_velocity", "target": "target",
@@ -130,19 +157,14 @@ class SafetyFilter:
         to.fence, to.lowest, to.highest = limits.fence_m, limits.lowest_m, limits.highest_m
         to.spin = math.radians(limits.spin_deg_s)
         to.battery, to.misses = limits.battery, limits.misses
-        action = group.spec.action
-        to.commands = action.size
-        for i, (low, high) in enumerate(zip(action.low, action.high, strict=True)):
-            to.command_low[i], to.command_high[i] = low, high
+        ranges = filter_ranges(group)
+        to.commands, to.joints = len(ranges.command_low), len(ranges.torque)
+        for name in ("command_low", "command_high", "joint_low", "joint_high", "torque", "speed"):
+            values = getattr(ranges, name)
+            getattr(to, name)[: len(values)] = values
+        for i, (low, high) in enumerate(zip(ranges.command_low, ranges.command_high, strict=True)):
             to.command_step[i] = limits.command_change * (high - low)
-        joints = () if group.actuation is None else group.actuation.joints
-        references = None if group.actuation is None else group.actuation.references
-        to.joints = len(joints)
-        for i, joint in enumerate(joints):
-            to.joint_low[i], to.joint_high[i] = joint.lower - JOINT_MARGIN, joint.upper + JOINT_MARGIN
-            to.torque[i] = TORQUE_MARGIN * joint.torque
-            to.speed[i] = math.inf if references is None else SPEED_MARGIN * references.speed[i]
-            to.external[i] = limits.collision * joint.torque
+        to.external[: len(ranges.drive_torque)] = [limits.collision * x for x in ranges.drive_torque]
 
     def reset(self) -> None:
         """Forget the readings and commands before."""

@@ -34,7 +34,12 @@ class Watchdog:
             if limit <= 0.0:
                 continue
             hung = pilot.phase is Phase.POLICY and 0.0 <= stamp < now - limit
-            if hung or (pilot.fault is not None and pilot.fault.name == "hung" and pilot.phase is Phase.EMERGENCY):
+            still = (
+                pilot.step_stamp < now - limit
+            )  # a loop that goes on brings the vehicle down, and switches it off, itself
+            if hung or (
+                still and pilot.fault is not None and pilot.fault.name == "hung" and pilot.phase is Phase.EMERGENCY
+            ):
                 pilot.hang()
 
     def _run(self) -> None:

@@ -22,26 +22,29 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rookery.robots.quadrupeds.gaits import FOLDED
+from rookery.robots.quadrupeds.model import LEGS
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.runtime.reading import Array, Reading
+from rookery.sim2real.links.frames import matrix
+from rookery.sim2real.runtime.reading import FOOT_FORCES, SPECIFIC_FORCE, Array, Reading
 from rookery.sim2real.vehicles.noise import turned
-from rookery.tasks.locomanip.base import LeggedTask
+from rookery.tasks.locomanip.legged_task import LeggedTask
 
 if TYPE_CHECKING:
     from rookery.sim.envs.vec_env import VecEnv
 
 JOINT_QUANTITIES = ("joint angles", "joint velocities", "joint torques")
 """Quantities in the order of the vehicle's joints."""
-QUANTITIES = (*JOINT_QUANTITIES, "rotation", "angular velocity")
+QUANTITIES = (*JOINT_QUANTITIES, "rotation", "angular velocity", SPECIFIC_FORCE, FOOT_FORCES)
 DRIVE_DT = 0.001  # s, of the drives' own loops, and of the physics
 DAMPING = 5.0
 """Damping of the fail-safe, by that of the servos: a Go2 sinks from its stand to the ground in about a second."""
 STILL_RAD_S = 0.3  # rad/s
 STILL_S = 0.5  # s, that a robot whose drives only damp must be still to count as lying
 NOISE = {
-    "joint angles": 0.002, "joint velocities": 0.05, "joint torques": 0.2, "rotation": 0.005, "angular velocity": 0.02
+    "joint angles": 0.002, "joint velocities": 0.05, "joint torques": 0.2, "rotation": 0.005, "angular velocity": 0.02,
+    SPECIFIC_FORCE: 0.2, FOOT_FORCES: 3.0,
 }  # fmt: skip
-"""Standard deviations in rad, rad/s, N m, rad, rad/s (our choice): below those that policies are trained with."""
+"""Standard deviations in rad, rad/s, N m, rad, rad/s, m/s^2, N (our choice): below those that policies are trained with."""
 
 
 @dataclass
@@ -97,6 +100,8 @@ class JointVehicle:
         found = [self._model.joint(f"{self.kind.name}/{name}") for name in self.joints]
         self._q = np.array([j.qposadr[0] for j in found])
         self._v = np.array([j.dofadr[0] for j in found])
+        self._feet = {self._model.geom(f"{self.kind.name}/{leg}_foot").id: i for i, leg in enumerate(LEGS)}
+        self._acceleration = np.zeros(3)  # of the trunk, world, mean over the last step, as an IMU's filter gives it
         places = [of.index(name) for name in self.joints]
         self._limit, self._top, self._passive = (
             np.array([values[i] for i in places]) for values in (self.kind.torque, self.kind.speed, self.kind.kd)
@@ -159,7 +164,8 @@ class JointVehicle:
         """
         given = np.empty((5, len(self.joints)))
         for row, values in zip(given, (position, velocity, torque, stiffness, damping), strict=True):
-            row[:] = values
+            with np.errstate(invalid="ignore"):  # a NaN of single precision that signals
+                row[:] = values
         if self.mode in ("off", "failsafe") or not np.isfinite(given).all() or (given[3:] < 0.0).any():
             return
         self.mode = "setpoints"
@@ -181,6 +187,7 @@ class JointVehicle:
     def step(self) -> None:
         """Onboard software and physics of one control step."""
         d, dt = self._data, float(self._model.opt.timestep)
+        before = d.qvel[:3].copy()
         for _ in range(self._steps_each):
             if self.mode == "setpoints" and self.now - self._heard > self.timeout_s:
                 self.mode = "failsafe"
@@ -191,6 +198,18 @@ class JointVehicle:
             self._steps += 1
             quiet = not self.stiff and np.abs(d.qvel[self._v]).max() < STILL_RAD_S
             self._still = self._still + dt if quiet else 0.0
+        self._acceleration = (d.qvel[:3] - before) / self.period
+
+    def _foot_forces(self) -> NDArray[np.float64]:
+        """[4] N, normal forces on the feet, in LEGS' order."""
+        out = np.zeros(len(LEGS))
+        force = np.zeros(6)
+        for i in range(self._data.ncon):
+            for geom in self._data.contact.geom[i]:
+                if geom in self._feet:
+                    mujoco.mj_contactForce(self._model, self._data, i, force)
+                    out[self._feet[geom]] += force[0]
+        return out
 
     def _drive(self) -> None:
         s, q, dq = self._setpoint, self._data.qpos[self._q], self._data.qvel[self._v]
@@ -205,6 +224,8 @@ class JointVehicle:
         values = {
             "joint angles": d.qpos[self._q], "joint velocities": d.qvel[self._v], "joint torques": self._torque,
             "rotation": d.qpos[3:7], "angular velocity": d.qvel[3:6], "position": d.qpos[:3], "velocity": d.qvel[:3],
+            SPECIFIC_FORCE: (self._acceleration - self._model.opt.gravity) @ matrix(d.qpos[3:7]),
+            FOOT_FORCES: self._foot_forces(),
         }  # fmt: skip
         return {name: np.array(value, np.float32) for name, value in values.items()}
 

@@ -11,20 +11,20 @@ BEHIND_S = 0.5  # s behind real time at which the schedule starts anew: the mach
 
 
 class Vehicle(Protocol):
-    """A simulated vehicle.
-
-    Attributes:
-        period: s, of `step`.
-    """
+    """Simulated robots."""
 
     period: float
+    """s, of `step`."""
 
     def step(self) -> None:
-        """A period of physics."""
+        """Onboard software and physics of a period."""
 
 
 class Server(Protocol):
     """One robot behind a protocol."""
+
+    where: str
+    """Its address, for people."""
 
     def receive(self) -> None:
         """Take all packets that have arrived."""

@@ -33,6 +33,7 @@ from rookery.tasks.drones import kernels
 from rookery.tasks.drones.air import AirConfig, air
 from rookery.tasks.drones.body_frame import BodyFrame
 from rookery.tasks.outdated import OutdatedWorlds
+from rookery.tasks.rewards import distance
 
 MOST_DRONES = 200  # in a world: its scene compiles in 20 s, and one of twice as many in minutes
 # m between drones that count as colliding. Engines stop bodies where they touch, and by the end of the control step they may
@@ -65,7 +66,11 @@ class DroneConfig(PictureConfig, AirConfig):
 
 
 class DroneTask(Task):
-    """Base of drone tasks. Subclasses set ``self.target`` [N, A, 3] before `place` and keep it current."""
+    """Base of drone tasks. Subclasses set ``self.target`` [N, A, 3] before `place` and keep it current.
+
+    Attributes:
+        alive: [N, A] ones: the reward term of flying on.
+    """
 
     engines = ("rotor", "mujoco", "pybullet")
     interface: ClassVar[tuple[str, ...]] = (
@@ -154,12 +159,8 @@ class DroneTask(Task):
         self._cause_array = self._cause.numpy()
         self._actions = self.last_action.numpy(), self.previous_action.numpy()
         self._motion_rewards = {name: torch.zeros(n, a) for name in ("ang_vel", "yaw_rate", "action_rate", "crash")}
-        self._pull = {name: torch.zeros(n, a) for name in ("near", "on_target")}
         self._motion_arrays = tuple(t.numpy() for t in self._motion_rewards.values())
-        self._pull_arrays = tuple(t.numpy() for t in self._pull.values())
-        self._speeds = torch.zeros(n, a)
-        self._speeds_array = self._speeds.numpy()
-        self._at_rest = np.zeros((n, a, 3), np.float32)
+        self.alive = torch.ones(n, a)
         self._fresh = self._neutral.numpy(), *self._actions, *self._crash
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
         self.places = torch.tensor(places)  # [A, 3] m, world
@@ -262,25 +263,11 @@ class DroneTask(Task):
 
     def distances(self) -> Tensor:
         """[N, A] m from each drone to its target."""
-        out = torch.empty(self.target.shape[:2])
-        kernels.distances(self.drones.bodies.state.numpy(), self._target, out.numpy())
-        return out
-
-    def speeds(self, reference: Tensor | None = None) -> Tensor:
-        """[N, A] m/s: of the drones, against the velocities `reference` [N, A, 3] m/s, world, where given."""
-        against = self._at_rest if reference is None else reference.numpy()
-        kernels.speeds(self.drones.bodies.state.numpy(), against, self._speeds_array)
-        return self._speeds
-
-    def pull(self, distance: Tensor) -> dict[str, Tensor]:
-        """Reward terms [N, A], unweighted, for distances [N, A] m: `near` pulls over half a meter, `on_target` over the last
-        decimeter."""
-        kernels.pull(distance.numpy(), *self._pull_arrays)
-        return self._pull.copy()
+        return distance(self.drones.bodies.pos, self.target)
 
     def motion_rewards(self) -> dict[str, Tensor]:
-        """Reward terms [N, A], unweighted, of each drone's own motion: `ang_vel` (rad^2/s^2), `yaw_rate` (rad/s),
-        `action_rate`, the squared change of the action, and `crash`."""
+        """Reward terms [N, A], unweighted, of each drone's own motion: `ang_vel` (`rewards.ang_vel_l2`), `yaw_rate` (its size,
+        rad/s), `action_rate` (`rewards.action_rate_l2`) and `crash` (`rewards.is_terminated`), in one compiled loop."""
         kernels.motion_rewards(self.drones.bodies.state.numpy(), *self._actions, self._crash[0], *self._motion_arrays)
         return self._motion_rewards.copy()
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.sensors.pictures import Marks, beacon
 from rookery.sim.specs import Command, Group, Term, Weights
-from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
 
@@ -61,7 +60,7 @@ class Hover(Pursuit):
     def reset(self, ids: Tensor) -> None:
         box = self.cfg.target_box_m
         offset = self.rng(ids).uniform(-box, box, (self.cfg.num_drones, 3))
-        kernels.place_targets(ids.numpy(), self.places.numpy(), offset.numpy(), self._target)
+        self._target[ids.numpy()] = (self.places + offset).numpy()
         self.place(ids)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
@@ -71,7 +70,10 @@ class Hover(Pursuit):
         return beacon(self.target)
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": {**self.closeness(), "speed": self.speeds()}}
+        """`alive` outweighs what a far drone loses, or the policy would learn to crash soon; `yaw_rate` is linear, so that a
+        slow drift of the heading, which nothing else opposes, does not pay."""
+        near = {"distance": self.distance, **self.closeness(), "speed": self.speeds()}
+        return {"drone": {"alive": self.alive, **near, **self.motion_rewards()}}
 
     def commands(self) -> list[Command]:
         return [Command(f"target_{a}", self.target[:, a], place=True) for a in range(self.cfg.num_drones)]

@@ -20,17 +20,9 @@ GROUND, COLLISION, OUT_OF_BOUNDS = 1, 2, 3  # causes of a drone's crash, counted
 CAUSE_RANKS = (OUT_OF_BOUNDS, GROUND, COLLISION)  # a later one overrides those before it
 _RANK = np.array([1 + CAUSE_RANKS.index(c) if c in CAUSE_RANKS else 0 for c in range(len(CAUSE_RANKS) + 1)])
 
-NEAR = np.float32(-5.0)  # 1/m, of the reward term that pulls over half a meter
-ON_TARGET = np.float32(-20.0)  # 1/m, over the last decimeter
-
-
-@_loop
-def place_targets(ids, places, offset, target):
-    """Targets of the worlds `ids` [n] at `offset` [n, A, 3] m from the drones' own places [A, 3]: into target [N, A, 3]."""
-    for r in range(len(ids)):
-        for a in range(target.shape[1]):
-            for i in range(3):
-                target[ids[r], a, i] = places[a, i] + offset[r, a, i]
+NEAR_M, ON_TARGET_M = 0.2, 0.05
+"""m, of `rewards.closeness_exp`: what pulls over half a meter, and over the last decimeter."""
+_NEAR, _ON_TARGET = np.float32(-1.0 / NEAR_M), np.float32(-1.0 / ON_TARGET_M)
 
 
 @_loop
@@ -179,14 +171,6 @@ def to_body(worlds, state, vectors, are_points, up, velocity, rates, turned):
 
 
 @_loop
-def distances(state, target, out):
-    """out [N, A] m: from each drone to its target [N, A, 3]."""
-    for w in range(state.shape[0]):
-        for a in range(state.shape[1]):
-            out[w, a] = _distance(state[w, a], 0, target[w, a])
-
-
-@_loop
 def speeds(state, reference, out):
     """out [N, A] m/s: of the drones against reference velocities [N, A, 3]."""
     for w in range(state.shape[0]):
@@ -234,12 +218,12 @@ def begin_pursuit(ids, state, target, distance, error_sum, error_count, turn_sum
 
 
 @_loop
-def pull(distance, near, on_target):
-    """Reward terms [N, A] for distances [N, A] m, the last two, written; see `DroneTask.pull`."""
+def closeness(distance, near, on_target):
+    """Reward terms [N, A] for distances [N, A] m, the last two, written; see `Pursuit.closeness`."""
     for w in range(distance.shape[0]):
         for a in range(distance.shape[1]):
-            near[w, a] = math.exp(NEAR * distance[w, a])
-            on_target[w, a] = math.exp(ON_TARGET * distance[w, a])
+            near[w, a] = math.exp(_NEAR * distance[w, a])
+            on_target[w, a] = math.exp(_ON_TARGET * distance[w, a])
 
 
 @_loop

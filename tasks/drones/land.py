@@ -21,6 +21,8 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import land_kernels
 from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.drones.kernels import NEAR_M
+from rookery.tasks.rewards import closeness_exp
 
 REST = "where the drone's centre is in the middle of the pad"
 """A quantity that `pad_offset` shows."""
@@ -141,7 +143,6 @@ class Land(DroneTask):
         self._place = np.array([0.0, 0.0, self.cfg.pad_height_m])
         self._pads = torch.zeros(n, 1, 13)
         self._relative = self.buffer("pad_place", n, 3), self.buffer("pad_speed", n), self.buffer("pad_lean", n)
-        self._alive = torch.ones(n, 1)
         c = self.cfg
         self._most = torch.tensor([c.sway_m, c.sway_m, c.heave_m, c.tilt, c.tilt], dtype=torch.float64)
 
@@ -228,7 +229,7 @@ class Land(DroneTask):
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         distance = self.distances()
         terms = {
-            "alive": self._alive, "distance": distance, "near": self.pull(distance)["near"],
+            "alive": self.alive, "distance": distance, "near": closeness_exp(distance, NEAR_M),
             "landed": (self.resting > 0).float()[:, None],
             "impact": (self.touchdown_speed * self.touching_now)[:, None],
             "speed": self._relative[1][:, None].clone(),

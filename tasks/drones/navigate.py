@@ -22,6 +22,8 @@ from rookery.sim.sensors import lidar
 from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones.base import CAMERA_HEADING, TOUCHING_M, DroneConfig, DroneTask
+from rookery.tasks.drones.kernels import NEAR_M
+from rookery.tasks.rewards import closeness_exp
 
 ACROSS = 3  # pillars in each row
 LEAST_GAP_M = 0.4  # between neighbours of a row, with this drone's diameter on top
@@ -233,9 +235,9 @@ class Navigate(DroneTask):
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         distance = self.distance[:, None]
         terms = {
-            "alive": torch.ones_like(distance),
+            "alive": self.alive,
             "progress": self.progress[:, None].clone(),
-            "near": self.pull(distance)["near"],
+            "near": closeness_exp(distance, NEAR_M),
             "there": (distance <= self.cfg.goal_m).float(),
             "proximity": (1.0 - (self.clearance[:, None] - self.drone.body_radius) / 0.3).clamp(0.0, 1.0),
         }

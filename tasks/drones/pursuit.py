@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -53,7 +54,11 @@ class Pursuit(DroneTask):
         self._clock = self.steps.numpy()
         self._out_of_bounds = torch.zeros(n, a, dtype=torch.bool)
         self._out = self._out_of_bounds.numpy()
-        self._alive = torch.ones(n, a)
+        self._closeness = {name: torch.zeros(n, a) for name in ("near", "on_target")}
+        self._closeness_arrays = tuple(t.numpy() for t in self._closeness.values())
+        self._speeds = torch.zeros(n, a)
+        self._speeds_array = self._speeds.numpy()
+        self._at_rest = np.zeros((n, a, 3), np.float32)
         self._figures = {name: torch.zeros(n) for name in ("success", "error_m", "yaw_drift", "crash")}
         self._figure_arrays = tuple(t.numpy() for t in self._figures.values())
 
@@ -67,10 +72,16 @@ class Pursuit(DroneTask):
         self.detect_crashes(self._out_of_bounds)
 
     def closeness(self) -> dict[str, Tensor]:
-        """Reward terms of both tasks, unweighted. `near` pulls over half a meter, `on_target` over the last decimeter;
-        `alive` outweighs what a far drone loses, or the policy would learn to crash soon; `yaw_rate` is linear, so that a
-        slow drift of the heading, which nothing else opposes, does not pay."""
-        return {"alive": self._alive, "distance": self.distance, **self.pull(self.distance), **self.motion_rewards()}
+        """Reward terms [N, A], unweighted: `near` pulls over half a meter, `on_target` over the last decimeter; those are
+        `rewards.closeness_exp` of the distance with NEAR_M and ON_TARGET_M, in one compiled loop."""
+        kernels.closeness(self._errors[0], *self._closeness_arrays)
+        return self._closeness.copy()
+
+    def speeds(self, reference: Tensor | None = None) -> Tensor:
+        """[N, A] m/s: of the drones, against the velocities `reference` [N, A, 3] m/s, world, where given."""
+        against = self._at_rest if reference is None else reference.numpy()
+        kernels.speeds(self.drones.bodies.state.numpy(), against, self._speeds_array)
+        return self._speeds
 
     def metrics(self) -> dict[str, Tensor]:
         """Success, the mean distance while it counted (the present one before), how fast the heading drifted, and whether the

@@ -14,7 +14,6 @@ from torch import Tensor
 from rookery.sim.errors import unknown
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Group, Term, Weights
-from rookery.sim.task import Wrapper
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
@@ -167,7 +166,9 @@ class Track(Pursuit):
         self._refresh(self._all)
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": {**self.closeness(), "velocity_error": self.speeds(self.velocity)}}
+        """As in Hover, with the velocity held against the reference's."""
+        near = {"distance": self.distance, **self.closeness(), "velocity_error": self.speeds(self.velocity)}
+        return {"drone": {"alive": self.alive, **near, **self.motion_rewards()}}
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         controller = self.cascade_controller()
@@ -178,19 +179,3 @@ def _mean_speed(x: float, y: float, ratio: float, shift: float) -> float:
     """Mean speed of (x sin t, y sin(ratio t + shift)) over a period, by the midpoint rule (exact to 1e-6 here)."""
     t = (torch.arange(4096, dtype=torch.float64) + 0.5) * (2 * math.pi / 4096)
     return float(((x * t.cos()) ** 2 + (y * ratio * (ratio * t + shift).cos()) ** 2).sqrt().mean())
-
-
-class TrackHierarchical(Track):
-    """Each drone follows a moving reference by commands to a frozen hover policy.
-
-    Success and rewards are those of drone-track. An action shifts what the policy of drone-hover observes: its position error
-    by up to 0.5 m, its velocity by up to 2 m/s.
-    """
-
-    name = "drone-track-hierarchical"
-    interface: ClassVar[tuple[str, ...]] = ("frozen",)
-    wrapper = Wrapper(
-        "rookery.policies.hierarchy.two_level:two_level",
-        frozen="drone-hover",
-        options={"shifts": {"position_error": 0.5, "linear_velocity": 2.0}},
-    )

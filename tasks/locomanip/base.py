@@ -1,10 +1,10 @@
-"""The base of the quadrupeds' tasks: terrain, starts, commands, gait clock, pushes, terms of observation and reward."""
+"""The world of the quadrupeds' tasks: terrain, starts, commands, gait clock, pushes, falls."""
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,28 +21,18 @@ from rookery.robots.quadrupeds.quadruped import SELF, UNDESIRED, Quadruped, add_
 from rookery.robots.quadrupeds.scale import scale_of
 from rookery.robots.quadrupeds.table import find_quadruped
 from rookery.sim.errors import RookeryError
-from rookery.sim.quantities import (
-    ANGULAR_VELOCITY,
-    LAST_ACTION,
-    VELOCITY,
-    WORLD_Z,
-    body,
-    command,
-    joint_angles,
-    joint_velocities,
-    last_action,
-)
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
-from rookery.sim.sensors.height_scan import Ground, HeightScan, scan_sensor
-from rookery.sim.specs import ActionSpec, Command, Group, ObservationSet, Term
+from rookery.sim.sensors.height_scan import Ground, HeightScan
+from rookery.sim.specs import Command
 from rookery.sim.task import Task
-from rookery.sim.terms import Above, Clock, Constant, Largest, Quantity, Scaled, Sines, Where
+from rookery.tasks.locomanip.config import DEFAULT_RANDOMIZATION, LIMITS, LeggedConfig
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
 from rookery.tasks.locomanip.posture import KNEE_M, Posture, posture_definitions
 from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum
 from rookery.tasks.locomanip.terrains import TERRAIN_DT, find_terrain
+from rookery.tasks.rewards import feet_slide_l2
 from rookery.tasks.strain import STRAIN_METRICS, Strain
 
 IMPRATIO = 10.0
@@ -56,11 +46,6 @@ HIPS = ((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))
 which does not jump where it crosses the edge of a step."""
 STEPPING = 0.05  # share of the largest command above which a command asks for steps
 LEAST_MOST = 1e-3  # m/s, rad/s: taken for the largest command where that is 0 and never asked for
-COMMAND = command("commanded velocity forward, velocity left, yaw rate to the left", 3, "m/s, m/s, rad/s", "heading")
-SCAN = "ground's height - trunk's height at points of a grid"
-"""Quantities that a robot observes."""
-LIMITS = {"max_vx": 3.5, "max_back": 2.0, "max_vy": 1.5, "max_yaw_rate": 4.0, "gait_hz": 4.0, "swing_height_m": 0.2}
-"""m/s, m/s, m/s, rad/s, Hz, m: beyond these no gait of a Go2 goes (its maker's top speed is 3.7 m/s)."""
 CONTACT_M = 0.004
 """m, of a Go2: a foot that is nearer to the ground is on it, since its contact gives way by some mm."""
 START_M = 0.03  # m, of a Go2, of the trunk above its height of standing when an episode begins
@@ -72,81 +57,9 @@ HARDWARE_METRICS = {
 }  # fmt: skip
 """Definitions of `LeggedTask.hardware_metrics`, of a Go2."""
 
-# Ranges that cover UMI-on-Legs (arXiv 2407.10353), Deep Whole-Body Control (2210.10044), VBC (2403.16967), RoboDuet
-# (2403.17367) and UniLab's go2_arm; each term is a switch of its own in a TOML file. Pushes are the task's (`push_s`).
-# `restitution` of the feet (there 0 to 0.3) is a switch too, and off unless a file names it: the zoo's go2-velocity, which has
-# not met it, does not fall at 0.3 but follows with an error of 0.14 m/s in place of 0.07 (24 episodes).
-DEFAULT_RANDOMIZATION = {
-    "friction": Range(0.3, 1.6),
-    "payload": Range(-1.0, 3.0),
-    "link_mass": Range(0.9, 1.1),
-    "com_x": Range(-0.03, 0.03),
-    "com_y": Range(-0.03, 0.03),
-    "motor_strength": Range(0.85, 1.15),
-    "kp": Range(0.8, 1.2),
-    "kd": Range(0.8, 1.2),
-    "armature": Range(0.8, 1.2),
-    "joint_damping": Range(0.5, 2.0),
-    "hand_payload": Range(0.0, 0.5),
-    "gravity_tilt": Range(0.0, 0.02),
-    "observation_noise": Range(1.0, 1.0),
-    "observation_bias": Range(1.0, 1.0),
-    "observation_delay": Range(0.0, 0.02),
-    "action_delay": Range(0.0, 0.03),
-}
 
-
-@dataclass(frozen=True)
-class LeggedConfig:
-    """Values that all tasks of quadrupeds share.
-
-    Those marked * are a Go2's: another robot's follow from its legs' length as in robots that move alike, see `scale.Scale`.
-    """
-
-    robot: str = "go2"  # a quadruped by its name, or the path of a URDF or MJCF file (docs/own_robot.md)
-    arm: str = "none"  # "none", "airbot_play" or "arx5"
-    terrain: str = (
-        "flat"  # "flat", "mixed", "stairs" (up and down), or one kind of assets.terrain: "rough", "stairs_up", ...
-    )
-    terrain_step_m: float = 0.18  # m, rise of the steps of the hardest row of stairs
-    terrain_rows: int = 8  # rows of tiles, by difficulty
-    terrain_columns: int = 10  # tiles in a row
-    terrain_start_rows: int = 4  # worlds begin spread over so many of the easiest rows
-    terrain_level: int = -1  # row on which all episodes begin; -1: by the curriculum
-    episode_s: float = 20.0  # s
-    control_dt: float = 0.02  # s
-    dt: float = 0.005  # s
-    history: int = 1  # frames that the policy sees; above 1 a state estimator can learn the base's velocity from them
-    max_vx: float = 1.0  # m/s *, forward command; backward is max_back
-    max_back: float = 0.6  # m/s *
-    max_vy: float = 0.4  # m/s *
-    max_yaw_rate: float = 0.8  # rad/s *
-    stand_share: float = 0.1  # of the commands that say: stand
-    resample_s: float = 4.0  # s between commands
-    tracking_sigma: float = (
-        0.1  # (m/s)^2 *, of the reward for the commanded velocity; twice that in (rad/s)^2 for turning
-    )
-    gait_hz: float = 2.0  # Hz *, of the trot (UniLab, go2_arm_manip_loco/mujoco.yaml)
-    swing_height_m: float = 0.08  # m *, of a foot in the middle of its swing, above the ground
-    push_speed: float = 0.5  # m/s *, largest sudden change of horizontal velocity
-    push_s: float = 4.0  # s, mean time between pushes; 0 for none
-    start_yaw: float = math.pi  # rad
-    start_joints: float = 0.1  # rad, spread of the joints at the start
-    fall_up: float = (
-        0.5  # cosine between the trunk's up and the world's below which a robot has fallen (UniLab's go2_arm: 0.5)
-    )
-    fall_height_m: float = (
-        0.15  # m, likewise, of a Go2's trunk above the ground; of others in proportion to how high they stand
-    )
-
-
-def teacher_set(terms: tuple[Term, ...], privileged: tuple[Term, ...]) -> ObservationSet:
-    """A policy's terms, nothing hidden, and what only a simulation knows."""
-    return ObservationSet((*(replace(t, hidden=False) for t in terms), *privileged))
-
-
-class LeggedTask(Task):
-    """Base of the quadrupeds' tasks.
+class LeggedBase(Task):
+    """World of the quadrupeds' tasks: what happens in it; see LeggedTask for what a policy sees of it.
 
     Attributes:
         model: what kind of quadruped it is. robot: the quadrupeds. scale: its size and weight in a Go2's.
@@ -371,7 +284,7 @@ class LeggedTask(Task):
         torch.logical_and(contact, ~self.contact, out=self.touchdown)
         self.contact.copy_(contact)
         # before a push below changes the velocities
-        self.slip.copy_((r.foot_vel[..., :2].square().sum(-1) * self.contact).sum(1))
+        self.slip.copy_(feet_slide_l2(r.foot_vel, self.contact))
         self.strain.add(r.force, r.peak, r.vel, self.undesired, self.colliding)
         self.posture.add(self.height, self.knees)
         moving = self.moving
@@ -426,109 +339,7 @@ class LeggedTask(Task):
             self.robot.base.set_state(due, state)
             self._sample_push(due)
 
-    # Observations
-
-    def body_terms(self) -> tuple[Term, ...]:
-        """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
-        for velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""
-        j = len(self.robot.joint_names)
-        home = Quantity("home", j, "rad", own_memory=True, doc="angles of the home pose, see the actuation's joints")
-        phase = Sines(Scaled(self.clock, math.tau, "rad"))
-        gait = Where(phase, self.moving_now, "0, 0 while the clock stands still")
-        terms: tuple[Term, ...] = (
-            Term("angular_velocity", ANGULAR_VELOCITY, scale=0.25, noise=0.1, bias=0.02),
-            Term("up", body(WORLD_Z), noise=0.03, bias=0.02, estimated="attitude"),
-            Term("command", COMMAND),
-            Term("gait", gait),
-            Term("joint_position", joint_angles(j) - home, noise=0.01, bias=0.02),
-            Term("joint_velocity", joint_velocities(j), scale=0.05, noise=0.75),
-            Term("last_action", last_action(j, self.first_action), scale=0.5),
-        )  # fmt: skip
-        if self.terrain is None:
-            return terms
-        points = f"heading axes, x {ACTOR_X} m slowly, y {ACTOR_Y} m fast"
-        ground = scan_sensor(SCAN, self.scan, self.robot.base.names[0], points)
-        rest = Constant((self.model.stand_height,), "m")
-        return (*terms, Term("heights", ground + rest, scale=3.0, clip=1.0, estimated="terrain, height"))
-
-    @property
-    def clock(self) -> Clock:
-        """The gait's, as the policy sees it."""
-        return Clock("gait phase", 1, frequency=self.gait_hz, runs=self.moving_now)
-
-    @property
-    def moving_now(self) -> Above:
-        """1 where the command asks for steps, as `moving`."""
-        most = tuple(max(v, LEAST_MOST) for v in self.most)
-        return Above(Largest(COMMAND, most, ("vx", "vy", "yaw rate")), STEPPING)
-
-    def group(self, terms: tuple[Term, ...], action: ActionSpec, *targets: Term, future: tuple[str, ...] = ()) -> Group:
-        """One agent. With a history, the base's velocity and `targets` are there to be predicted from it; the set "teacher"
-        has them, and nothing hidden."""
-        h = self.cfg.history
-        targets = (
-            Term("base_velocity", body(VELOCITY), estimated="linear velocity"),
-            *targets,
-        )
-        sets = {"teacher": teacher_set(terms, targets)}
-        if h == 1:
-            return Group(1, terms, action, observation_sets=sets)
-        return Group(1, terms, action, history=h, targets=targets, future=future, observation_sets=sets)
-
-    def quantities(self) -> dict[str, Tensor]:
-        """Those that `body_terms` are made of, [N, 1, d]."""
-        self.refresh()
-        r = self.robot
-        values = {
-            "rotation": r.base.quat[:, 0], "position": r.base.pos[:, 0], "velocity": r.base.lin_vel[:, 0],
-            "angular velocity": r.base.ang_vel[:, 0], COMMAND.name: self.command, "gait phase": self.phase[:, None],
-            "joint angles": r.measured, "home": r.home.expand(len(self.phase), -1), "joint velocities": r.joints.vel,
-            LAST_ACTION: self.last_action,
-        }  # fmt: skip
-        if self.terrain is not None:
-            ahead = torch.stack((r.yaw.cos(), r.yaw.sin()), dim=1)[:, None]
-            left = torch.stack((-r.yaw.sin(), r.yaw.cos()), dim=1)[:, None]
-            points = r.base.pos[:, :, :2] + self.scan.points[:, :1] * ahead + self.scan.points[:, 1:] * left
-            values[SCAN] = (self.ground.at(points) - r.base.pos[:, :, 2]).clamp(-self.scan.clip, self.scan.clip)
-        return {name: value[:, None] for name, value in values.items()}
-
-    def observe_body(self) -> dict[str, Tensor]:
-        """Values of `body_terms`, each [N, 1, d]."""
-        self.refresh()
-        r = self.robot
-        angle = 2.0 * math.pi * self.phase
-        gait = torch.stack((angle.sin(), angle.cos()), dim=1) * self.moving[:, None]
-        values = {
-            "angular_velocity": r.base.ang_vel[:, 0], "up": r.up, "command": self.command, "gait": gait,
-            "joint_position": r.measured - r.home, "joint_velocity": r.vel, "last_action": self.last_action,
-        }  # fmt: skip
-        return {k: v[:, None] for k, v in values.items()}
-
-    def privileged(self) -> Tensor:
-        """[N, S] what only a critic may know: velocity, height, feet and their contact, and what cannot be measured."""
-        r = self.robot
-        return torch.cat(
-            (
-                r.velocity, self.height[:, None] - self.model.stand_height, self.contact.float(),
-                10.0 * self.clearance.clamp(-0.1, 0.2),
-                0.02 * self.robot.force, 0.2 * r.foot_vel.flatten(1).clamp(-5, 5),
-            ),
-            dim=1,
-        )  # fmt: skip
-
-    def state(self) -> Tensor | None:
-        r = self.robot
-        angle = 2.0 * math.pi * self.phase
-        own = (
-            0.25 * r.base.ang_vel[:, 0], r.up, self.command, angle.sin()[:, None] * self.moving[:, None],
-            angle.cos()[:, None] * self.moving[:, None], r.pos - r.home, 0.05 * r.vel, 0.5 * self.last_action,
-        )  # fmt: skip
-        if self.terrain is None:
-            return torch.cat((*own, self.privileged()), dim=1)
-        heights = 3.0 * (self.wide_scan(r.base.pos[:, 0], r.yaw) + self.model.stand_height)
-        return torch.cat((*own, self.privileged(), heights), dim=1)
-
-    # Rewards and ends
+    # Ends
 
     def terminated(self) -> Tensor:
         return self.fallen.long()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from rookery.tasks.locomanip.posture import kneeling
+from rookery.tasks import rewards
+from rookery.tasks.locomanip.posture import LEAST_KNEES
 
 if TYPE_CHECKING:
-    from rookery.tasks.locomanip.base import LeggedTask
+    from rookery.tasks.locomanip.base import LeggedBase
 
 TROT = (0.0, 0.5, 0.5, 0.0)
 """Phase of each leg (front left, front right, rear left, rear right) in the gait."""
@@ -39,49 +40,45 @@ def _of_legs(phase: Tensor) -> Tensor:
     return (phase[:, None] + torch.tensor(TROT)) % 1.0
 
 
-def gait_terms(task: LeggedTask) -> dict[str, Tensor]:
+def gait_terms(task: LeggedBase) -> dict[str, Tensor]:
     """[N, 1] each: how well feet follow the gait, and what walking should avoid. Unweighted.
 
     Each is in the units of a Go2 that moves alike (`Scale`), so that the same weights suit robots of any size and weight.
     """
-    r, c, size = task.robot, task.cfg, task.scale
-    moving = task.moving[:, None]
-    swing = swings(task.phase) & moving
-    wanted = swing_height(task.phase, task.swing_height) * moving
-    velocity = r.velocity
-    force = r.force[:, :12]
+    r, size, sigma = task.robot, task.scale, task.cfg.tracking_sigma
+    moving = task.moving
+    swing = swings(task.phase) & moving[:, None]
+    wanted = swing_height(task.phase, task.swing_height) * moving[:, None]
+    landing = ~task.contact & (task.clearance < LANDING_M * size.length)
+    velocity, spin, torque = r.velocity, r.base.ang_vel[:, 0], r.force[:, :12]
+    legs, home = r.pos[:, :12], r.home[:12]
     speeds, rates = size.velocity**2, size.rate**2
-    bent = r.pos[:, :12] - r.home[:12]
-    down = (-r.foot_vel[..., 2]).clamp_min(0.0) * (~task.contact & (task.clearance < LANDING_M * size.length))
     terms = {
-        "tracking_lin_vel": torch.exp(
-            -(velocity[:, :2] - task.command[:, :2]).square().sum(1) / (c.tracking_sigma * speeds)
-        ),
-        "tracking_ang_vel": torch.exp(
-            -(r.base.ang_vel[:, 0, 2] - task.command[:, 2]).square() / (2.0 * c.tracking_sigma * rates)
-        ),
-        "lin_vel_z": velocity[:, 2].square() / speeds,
-        "ang_vel_xy": r.base.ang_vel[:, 0, :2].square().sum(1) / rates,
-        "orientation": r.up[:, :2].square().sum(1),
-        "base_height": (task.height - task.model.stand_height).square() / size.length**2,
-        "gait_phase": (task.contact == swing).float().mean(1),  # a fault: down in its swing, or up in its stance
-        "feet_clearance": (short_of(task, wanted).square() * swing).sum(1) / size.length**2,
+        "tracking_lin_vel": rewards.track_lin_vel_xy_exp(velocity, task.command[:, :2], math.sqrt(sigma * speeds)),
+        "tracking_ang_vel": rewards.track_ang_vel_z_exp(spin[:, 2], task.command[:, 2], math.sqrt(2.0 * sigma * rates)),
+        "lin_vel_z": rewards.lin_vel_z_l2(velocity) / speeds,
+        "ang_vel_xy": rewards.ang_vel_xy_l2(spin) / rates,
+        "orientation": rewards.flat_orientation_l2(r.up),
+        "base_height": rewards.base_height_l2(task.height, task.model.stand_height) / size.length**2,
+        "gait_phase": rewards.feet_gait(task.contact, swing),
+        "feet_clearance": rewards.feet_clearance_l2(short_of(task, wanted), swing) / size.length**2,
         "feet_slip": task.slip / speeds,
-        "feet_landing": down.square().sum(1) / speeds,
-        "torques": force.square().sum(1) / size.torque**2,
-        "power": (force * r.vel[:, :12]).clamp_min(0.0).sum(1) / size.power,
-        "action_rate": (task.last_action - task.before_action).square().sum(1),
-        "hip_pos": bent.square()[:, ::3].sum(1),
-        "stand_still": bent.abs().sum(1) * ~task.moving,
-        "undesired_contacts": (task.undesired > 0).float(),
-        "self_collision": (task.colliding > 0).float(),
-        "kneeling": kneeling(task.knees),
-        "termination": task.fallen.float(),
+        "feet_landing": rewards.feet_landing_l2(r.foot_vel, landing) / speeds,
+        "torques": rewards.joint_torques_l2(torque) / size.torque**2,
+        "power": rewards.joint_power(torque, r.vel[:, :12]) / size.power,
+        "action_rate": rewards.action_rate_l2(task.last_action, task.before_action),
+        "hip_pos": rewards.joint_deviation_l2(legs[:, ::3], home[::3]),
+        "stand_still": rewards.joint_deviation_l1(legs, home) * ~moving,
+        "undesired_contacts": rewards.undesired_contacts(task.undesired),
+        "self_collision": rewards.undesired_contacts(task.colliding),
+        "kneeling": rewards.kneeling(task.knees, LEAST_KNEES),
+        "termination": rewards.is_terminated(task.fallen),
+        "alive": rewards.is_alive(task.fallen),
     }
     return {k: v[:, None] for k, v in terms.items()}
 
 
-def short_of(task: LeggedTask, wanted: Tensor) -> Tensor:
+def short_of(task: LeggedBase, wanted: Tensor) -> Tensor:
     """[N, 4] m, how far feet are from the height above the ground that the gait asks for. On terrain, how far below it,
     the ground being the highest within EDGE_M ahead and behind: a foot must rise before the step that it comes to, and
     whatever it rises above a lower one is no fault."""

@@ -1,5 +1,5 @@
-"""Goals of a tool on a walking robot, for all worlds at once, compiled: where they are on their way, where the trunk sees them,
-and how far the tool is from them. Frames: goals.MovingGoals."""
+"""Goals of a tool on a walking robot, for all worlds at once, compiled: where the trunk sees them, and how far the tool is from
+them. Frames: goals.MovingGoals."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from the arrays that they are given; annotations would say less.
@@ -12,49 +12,6 @@ from numba import njit, prange
 from rookery.robots.arms.kernels import times, turned
 
 _loop = njit(cache=True, parallel=True, error_model="numpy")
-NEAR = 1e-4
-"""Sine of half the turn between two orientations below which the way between them is taken as straight."""
-
-
-@_loop
-def interpolated_goals(
-    ahead_s, start, end, start_quat, end_quat, clock, travel, shoulder, pos, quat
-):  # pragma: no cover
-    """Goals between two points around the shoulder, in the stance frame.
-
-    Args:
-        ahead_s: s, from now to when the goals are wanted.
-        start, end: [N, 3] radius m, pitch up rad, yaw left rad.
-        start_quat, end_quat: [N, 4] wxyz.
-        clock, travel: [N] s, since the start, and from there to the end.
-        shoulder: [3] m.
-        pos, quat: [N, 3] m, [N, 4] wxyz: results.
-    """
-    for n in prange(start.shape[0]):
-        t = min(max((clock[n] + ahead_s) / travel[n], 0.0), 1.0)
-        t = t * t * (3.0 - 2.0 * t)
-        radius = start[n, 0] + t * (end[n, 0] - start[n, 0])
-        pitch = start[n, 1] + t * (end[n, 1] - start[n, 1])
-        yaw = start[n, 2] + t * (end[n, 2] - start[n, 2])
-        level = radius * math.cos(pitch)
-        pos[n, 0] = shoulder[0] + level * math.cos(yaw)
-        pos[n, 1] = shoulder[1] + level * math.sin(yaw)
-        pos[n, 2] = shoulder[2] + radius * math.sin(pitch)
-        dot = 0.0
-        for i in range(4):
-            dot += start_quat[n, i] * end_quat[n, i]
-        angle = math.acos(min(abs(dot), 1.0))
-        sine = math.sin(angle)
-        before = 1.0 - t if sine < NEAR else math.sin((1.0 - t) * angle) / sine
-        after = t if sine < NEAR else math.sin(t * angle) / sine
-        after = after if dot >= 0.0 else -after  # the short way round
-        square = 0.0
-        for i in range(4):
-            part = before * start_quat[n, i] + after * end_quat[n, i]
-            quat[n, i] = part
-            square += part * part
-        for i in range(4):
-            quat[n, i] /= math.sqrt(square)
 
 
 @_loop

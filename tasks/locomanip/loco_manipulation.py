@@ -8,7 +8,7 @@ rule. An episode draws an entry, and one trajectory of its family; the policy ob
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -25,11 +25,14 @@ from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term
 from rookery.tasks.locomanip.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
-from rookery.tasks.locomanip.base import DEFAULT_RANDOMIZATION, NO_WARM_START, teacher_set
-from rookery.tasks.locomanip.controller import WholeBodyController, follow
+from rookery.tasks.locomanip.base import NO_WARM_START
+from rookery.tasks.locomanip.config import DEFAULT_RANDOMIZATION
+from rookery.tasks.locomanip.controller import follow
 from rookery.tasks.locomanip.generators import generate
+from rookery.tasks.locomanip.goal_terms import to_goal
+from rookery.tasks.locomanip.legged_task import teacher_set
 from rookery.tasks.locomanip.library_goals import LibraryGoals, played
-from rookery.tasks.locomanip.reach import LeggedReach, ReachConfig, to_goal
+from rookery.tasks.locomanip.reach import LeggedReach, ReachConfig
 from rookery.tasks.locomanip.stage import PartStage
 from rookery.tasks.locomanip.task_table import Signs, add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
@@ -38,9 +41,6 @@ LATER_S = (0.2, 0.5)  # s, ahead: reference positions that an auxiliary state es
 FINGERS = ("arm/finger_left", "arm/finger_right")
 HOLDING = ("pull-drawer", "carry")
 """Families in which an offset of the arm pulls at the robot: with it fewer are done (0.67 of 0.92, 0.64 of 0.73; measured)."""
-LEAD_S = (
-    0.05  # s, by which the controller's arm is ahead: the lag of its servos, damping over stiffness, and half a step
-)
 NEVER = 1 << 40  # steps
 PREDICTOR_FRAMES = 5  # that an agent with a predictor sees where the config asks for one
 ODOMETRY_DRIFT = 0.0115
@@ -289,21 +289,11 @@ class LocoManipulation(LeggedReach):
             out[f"share/{entry.family}"] = (family == k).float()
         return out
 
-    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """A trot and inverse kinematics, see controller.WholeBodyController."""
-        controller = WholeBodyController(self.robot, self.tool, self.gait_hz, self.cfg.control_dt)
-        self.child("controller", controller)
+    def planned(self, ahead_s: float) -> tuple[Tensor, Tensor]:
+        return self.goals.planned(ahead_s, STAND_HEIGHT)
 
-        def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            begins = self.goals.clock == 0
-            goals = self.goal_in_trunk(LEAD_S), self.goals.planned(LEAD_S, STAND_HEIGHT)
-            last = self.last_action[:, 12:]
-            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, begins, last)[:, None]
-            return (
-                {"legs": action[..., :12], "arm": action[..., 12:]} if self.cfg.agents == "parts" else {"robot": action}
-            )
-
-        return act
+    def begins(self) -> Tensor:
+        return self.goals.clock == 0
 
     def settles(self) -> Tensor:
         """[N] bool: not in families where the tool pulls or carries something."""

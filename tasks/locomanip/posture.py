@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
@@ -60,8 +59,3 @@ class Posture(Buffers):
         """Means over episodes of `steps` [N] control steps, each [N]; see `posture_definitions`."""
         count = steps.clamp_min(1)
         return {"height_error": (self.height_squared / count).sqrt(), "knee_height": self.knee_sum / count}
-
-
-def kneeling(knees: Tensor) -> Tensor:
-    """[N] how far knees [N, 4], as shares of their height of standing, are below LEAST_KNEES, summed over the legs."""
-    return torch.clamp_min(LEAST_KNEES - knees, 0.0).sum(1)

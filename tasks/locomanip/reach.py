@@ -17,23 +17,19 @@ from rookery.robots.arms.kinematics import Kinematics, Place
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.actuation import Actuation
 from rookery.sim.quantities import (
-    POSITION,
     ROTATION,
-    TOOL_POSITION,
-    TOOL_ROTATION,
-    axes,
-    body,
-    place,
-    rotation,
-    rotation_vector,
 )
 from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotate
 from rookery.sim.specs import Group, Term, Weights
-from rookery.sim.terms import Expression, Heading, Quantity
-from rookery.tasks.locomanip.base import HARDWARE_METRICS, LeggedConfig, LeggedTask
+from rookery.sim.terms import Heading
+from rookery.tasks.locomanip.base import HARDWARE_METRICS
+from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.gait import gait_terms
+from rookery.tasks.locomanip.goal_terms import goal_name, goal_rotation, goal_terms, to_goal
 from rookery.tasks.locomanip.goals import MovingGoals
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
+from rookery.tasks.locomanip.legged_task import LeggedTask
+from rookery.tasks.rewards import joint_vel_l2
 
 AHEAD_S = 0.2  # s, of the second look at the goal
 LEAD_S = (
@@ -85,25 +81,6 @@ class ReachConfig(LeggedConfig):
         termination=-20.0,
         alive=1.0,
     )
-
-
-def _goal(ahead_s: float) -> str:
-    """Name of the quantity."""
-    return f"goal in {ahead_s:g} s" if ahead_s else "goal"
-
-
-def _goal_rotation(ahead_s: float) -> Quantity:
-    return rotation(f"rotation of the {_goal(ahead_s)}", _goal(ahead_s))
-
-
-def to_goal(ahead_s: float) -> Expression:
-    """From the tool to where its goal is `ahead_s` s later."""
-    return body(place(_goal(ahead_s)) - TOOL_POSITION)
-
-
-def turn_to_goal(ahead_s: float) -> Expression:
-    """Rotation that turns the tool to the orientation of its goal `ahead_s` s later."""
-    return rotation_vector(body(TOOL_ROTATION), body(_goal_rotation(ahead_s)))
 
 
 class LeggedReach(LeggedTask):
@@ -195,29 +172,13 @@ class LeggedReach(LeggedTask):
 
     def groups(self) -> dict[str, Group]:
         hidden = self.hides_future
-        soon = to_goal(AHEAD_S)
-        terms = (
-            *self.body_terms(),
-            Term("to_goal", to_goal(0.0), scale=3.0, noise=0.003, estimated="base pose"),
-            Term("rotation_to_goal", turn_to_goal(0.0), scale=0.7, noise=0.01, estimated="base pose"),
-            Term("to_goal_soon", soon, scale=3.0, noise=0.003, hidden=hidden, estimated="base pose"),
-            Term(
-                "rotation_to_goal_soon",
-                turn_to_goal(AHEAD_S),
-                scale=0.7,
-                noise=0.01,
-                hidden=hidden,
-                estimated="base pose",
-            ),
-            Term("goal", body(place(_goal(0.0)) - POSITION), scale=1.5, estimated="base pose"),
-            Term("goal_rotation", body(axes(_goal_rotation(0.0), "xy")), estimated="base pose"),
-        )
+        terms = (*self.body_terms(), *goal_terms(AHEAD_S, hidden))
         if self.cfg.agents == "parts":
             assert self.robot.arm_spec is not None
             actions = {"legs": self.robot.legs, "arm": self.robot.arm_spec}
         else:
             actions = {"robot": self.robot.whole}
-        path = Term("path", soon, scale=3.0, estimated="base pose")
+        path = Term("path", to_goal(AHEAD_S), scale=3.0, estimated="base pose")
         return {g: self.group(terms, action, path, future=("path",)) for g, action in actions.items()}
 
     @property
@@ -242,8 +203,8 @@ class LeggedReach(LeggedTask):
         below = r.base.pos[:, 0] - torch.nn.functional.pad(self.height[:, None], (2, 0))  # on the ground
         for ahead in self.seen_ahead_s:
             pos, quat = self.goals.pose(ahead)
-            out[_goal(ahead)] = (below + rotate(level, pos))[:, None]
-            out[_goal_rotation(ahead).name] = multiply(level, quat)[:, None]
+            out[goal_name(ahead)] = (below + rotate(level, pos))[:, None]
+            out[goal_rotation(ahead).name] = multiply(level, quat)[:, None]
         return out
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
@@ -350,15 +311,13 @@ class LeggedReach(LeggedTask):
         wide = float(self.widths[0])
         turned = float(self.widths[1])
         track = torch.exp(-position.square() / max(wide * wide, 4e-4)) * torch.exp(-rotation / max(1.5 * turned, 0.15))
-        terms = gait_terms(self)
         own = {
             "tracking_tool_pose": track[:, None],
             "tool_position_error": position[:, None],
             "tool_rotation_error": rotation[:, None],
-            "arm_dof_vel": self.robot.vel[:, 12:].square().sum(1, keepdim=True),
-            "alive": 1.0 - terms["termination"],
+            "arm_dof_vel": joint_vel_l2(self.robot.vel[:, 12:])[:, None],
         }
-        return {key: {**terms, **own} for key in self._agents}
+        return dict.fromkeys(self._agents, gait_terms(self) | own)
 
     def metrics(self) -> dict[str, Tensor]:
         c = self.cfg
@@ -387,18 +346,24 @@ class LeggedReach(LeggedTask):
 
         controller = WholeBodyController(self.robot, self.tool, self.gait_hz, self.cfg.control_dt)
         self.child("controller", controller)
-        trunk = torch.tensor([0.0, 0.0, STAND_HEIGHT])
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            begins = self.steps == 0
-            pos, quat = self.goals.pose(LEAD_S)
-            goals = self.goal_in_trunk(LEAD_S), (pos - trunk, quat)
+            goals = self.goal_in_trunk(LEAD_S), self.planned(LEAD_S)
             last = self.last_action[:, 12:]
-            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, begins, last)[:, None]
+            action = controller.act(*goals, LEAD_S, self.phase, self.command, self.moving, self.begins(), last)[:, None]
             parts = {"legs": action[..., :12], "arm": action[..., 12:]}
             return parts if self.cfg.agents == "parts" else {"robot": action}
 
         return act
+
+    def planned(self, ahead_s: float) -> tuple[Tensor, Tensor]:
+        """Goals [N, 3] m, [N, 4] wxyz `ahead_s` s later, from a trunk that is level and where it should be."""
+        pos, quat = self.goals.pose(ahead_s)
+        return pos - torch.tensor([0.0, 0.0, STAND_HEIGHT]), quat
+
+    def begins(self) -> Tensor:
+        """[N] bool: a controller forgets what was before."""
+        return self.steps == 0
 
     def correction(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """Joint targets of the arm that bring the tool closer to its goal, see settling.Settling."""

@@ -14,8 +14,10 @@ from torch import Tensor
 from rookery.robots.quadrupeds.go2 import GO2
 from rookery.sim.actuation import Actuation
 from rookery.sim.specs import Group, Weights
-from rookery.tasks.locomanip.base import HARDWARE_METRICS, LeggedConfig, LeggedTask
+from rookery.tasks.locomanip.base import HARDWARE_METRICS
+from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.gait import gait_terms
+from rookery.tasks.locomanip.legged_task import LeggedTask
 from rookery.tasks.locomanip.mirror import mirror
 from rookery.tasks.locomanip.posture import posture_definitions
 
@@ -236,8 +238,7 @@ class Velocity(LeggedTask):
         return {"robot": self.observe_body()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        terms = gait_terms(self)
-        return {"robot": {**terms, "alive": 1.0 - terms["termination"]}}
+        return {"robot": gait_terms(self)}
 
     def metrics(self) -> dict[str, Tensor]:
         steps = self.steps.clamp_min(1)

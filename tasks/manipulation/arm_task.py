@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -32,9 +31,7 @@ from rookery.assets.scenery import table
 from rookery.robots.manipulators.action_kinds import find_action, register_action
 from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, add_manipulator
 from rookery.robots.manipulators.table import PANDA, find_manipulator
-from rookery.robots.manipulators.tool_actions import STEP
 from rookery.sim.actuation import Actuation
-from rookery.sim.engines.contact_counts import WORLD
 from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import (
@@ -49,13 +46,14 @@ from rookery.sim.quantities import (
     joint_angles,
     joint_velocities,
 )
-from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
-from rookery.sim.rotations import matrix, quaternion
+from rookery.sim.rotations import quaternion
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.task import Task
+from rookery.tasks.manipulation.arm_scene import SELF, UNDESIRED, ArmMount, Box, base_of, count_arm_contacts, world_box
+from rookery.tasks.manipulation.scripted import ToolTarget, command_towards
 from rookery.tasks.strain import STRAIN_METRICS, Strain
 
 HARDWARE_METRICS = {
@@ -65,10 +63,6 @@ HARDWARE_METRICS = {
     "self_collision": "share of the control steps in which links of an arm touch each other, or another arm",
 }
 """Definitions of `Strain.metrics` of an arm; torques are those of the motors, gravity included."""
-UNDESIRED, SELF = "undesired", "self"
-"""Counts of contacts (`Scene.count_contacts`)."""
-Box = tuple[tuple[float, float, float], tuple[float, float, float]]
-"""m, two corners, the lower values first."""
 DEFAULT_RANDOMIZATION = {
     "pad_friction": Range(0.6, 1.5),
     "joint_damping": Range(0.5, 3.0),
@@ -76,32 +70,6 @@ DEFAULT_RANDOMIZATION = {
     "observation_delay": Range(0.0, 0.025),
     "action_delay": Range(0.0, 0.025),
 }
-
-
-@dataclass(frozen=True)
-class ArmMount:
-    """Mount of an arm: prefix of its names in the scene (None: its name), m, and orientation wxyz, a rotation about z."""
-
-    prefix: str | None = None
-    pos: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
-
-
-@dataclass(frozen=True)
-class ToolTarget:
-    """Target of the expert for the tool of one arm.
-
-    Args:
-        place: [N, 3] m, world.
-        closing: [N] of the gripper, 1 closes, -1 opens.
-        yaw: [N] rad about the vertical, from the rotation at the start of the episode; None: no rotation.
-        step: m, largest change of the tool's goal in a control step, along each axis.
-    """
-
-    place: Tensor
-    closing: Tensor
-    yaw: Tensor | None = None
-    step: float | Tensor = STEP
 
 
 @dataclass(frozen=True)
@@ -229,25 +197,9 @@ class ArmTask(Task):
     def add_arms(self, scene: Scene) -> None:
         """Add the arms and what they stand on."""
         for mount in self.mounts.values():
-            pos = self.base_of(mount)
+            pos = base_of(mount, self.model.nearer)
             add_manipulator(scene, self.model, self.action, mount.prefix, pos=pos, quat=mount.quat)
-        self.count_contacts(scene)
-
-    def count_contacts(self, scene: Scene) -> None:
-        """Count what arms should not touch: with anything but fingers the table, and each other, or with one link another."""
-        names = [self.model.name if mount.prefix is None else mount.prefix for mount in self.mounts.values()]
-        arms = [f"body:{name}/{self.model.base}" for name in names]
-        fingers = [f"joint:{name}/{finger}" for name in names for finger in self.model.fingers]
-        scene.count_contacts(UNDESIRED, [(arm, WORLD) for arm in arms], [(finger, WORLD) for finger in fingers])
-        hands = [f"site:{name}/{self.model.tool}" for name in names]
-        pairs = [(arm, other) for i, arm in enumerate(arms) for other in arms[i:]]
-        scene.count_contacts(SELF, pairs, [(hand, hand) for hand in hands])
-
-    def base_of(self, mount: ArmMount) -> tuple[float, float, float]:
-        """Place of an arm's base, m: arms of short reach are nearer to what they are for."""
-        yaw = 2.0 * math.atan2(mount.quat[3], mount.quat[0])
-        x, y, z = mount.pos
-        return x + self.model.nearer * math.cos(yaw), y + self.model.nearer * math.sin(yaw), z
+        count_arm_contacts(scene, self.model, self.mounts.values())
 
     def ground(self) -> mujoco.MjSpec:
         """The table. Friction cones are elliptic, without which what a gripper holds creeps out of it."""
@@ -284,11 +236,8 @@ class ArmTask(Task):
         self.terms: dict[str, Tensor] = {name: torch.zeros(n) for name in self.cfg.reward}
 
     def world_box(self, mount: ArmMount) -> Box:
-        """`box` in the world, of a mount that is rotated by quarters."""
-        yaw = 2.0 * math.atan2(mount.quat[3], mount.quat[0])
-        corners = torch.tensor(self.box, dtype=torch.float64) @ about_z(torch.tensor([yaw]))[0].double().T
-        corners += torch.tensor(mount.pos, dtype=torch.float64)
-        return tuple(corners.amin(0).tolist()), tuple(corners.amax(0).tolist())
+        """`box` in the world."""
+        return world_box(self.box, mount)
 
     def groups(self) -> dict[str, Group]:
         count = len(self.model.joints)
@@ -374,7 +323,10 @@ class ArmTask(Task):
         speed = torch.cat([arm.vel for arm in self.arms.values()], dim=1)
         self.strain.add(torque, torque.abs(), speed, self.undesired, self.colliding)
         self.terms, done = self.evaluate()
-        note_done(done.numpy(), *self._progress)
+        self.steps_to_done += ~self.ever_done
+        self.done.copy_(done)
+        self.done_steps.add_(1).mul_(done)
+        self.ever_done |= done
 
     def refresh(self, arms: bool = True) -> None:
         """Read the world after a step or a reset: all that `observe`, `evaluate` and the expert use.
@@ -435,26 +387,10 @@ class ArmTask(Task):
             return None
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {group: self._towards(group, target)[:, None] for group, target in self.expert_targets().items()}
+            targets = self.expert_targets().items()
+            return {g: command_towards(self.arms[g], target, self.start_rotation[g])[:, None] for g, target in targets}
 
         return act
-
-    def _towards(self, group: str, target: ToolTarget) -> Tensor:
-        """The action [N, D] that brings an arm's goal nearer to a target."""
-        arm = self.arms[group]
-        step = torch.as_tensor(target.step).reshape(-1, 1)
-        move = (target.place - arm.goal.float()).clamp(-step, step)
-        if self.action.keeps_rotation:
-            rotate = torch.zeros_like(move)
-        else:
-            yaw = torch.zeros_like(target.closing) if target.yaw is None else target.yaw
-            wanted = about_z(yaw) @ self.start_rotation[group]
-            # the sine of the angle to it, along the axis of the rotation
-            rotate = 0.5 * torch.linalg.cross(arm.goal_rotation.float(), wanted, dim=1).sum(2)
-        command = self.action.tool_command(move, rotate)
-        if arm.grips:
-            command = torch.cat((command, target.closing[:, None]), 1)
-        return command.clamp(-1.0, 1.0)
 
     def next_phase(self, ready: Sequence[Tensor]) -> None:
         """Go to the next phase where the present one's condition, [N] bool, holds. The last phase has none."""
@@ -464,23 +400,6 @@ class ArmTask(Task):
     def of_phase(self, values: Sequence[Tensor]) -> Tensor:
         """The value of each world's phase: one [N, ...] of each phase -> [N, ...]."""
         return torch.stack(list(values))[self.phase, torch.arange(len(self.phase))]
-
-
-@kernel
-def note_done(now, done, done_steps, ever_done, steps_to_done):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Take whether each task is done now, [N] bool, to what `ArmTask` remembers of that."""
-    for n in range(len(now)):
-        if not ever_done[n]:
-            steps_to_done[n] += 1.0
-        done[n] = now[n]
-        done_steps[n] = done_steps[n] + 1 if now[n] else 0
-        ever_done[n] |= now[n]
-
-
-def about_z(angle: Tensor) -> Tensor:
-    """Rotation matrices [N, 3, 3] about the vertical."""
-    zero = torch.zeros_like(angle)
-    return matrix(torch.stack(((0.5 * angle).cos(), zero, zero, (0.5 * angle).sin()), 1)).view(-1, 3, 3)
 
 
 def _for_all(same: Sequence[Parameter]) -> Parameter:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.assets.tabletop_more import BALL_RADIUS, RING, ball, hoop
 from rookery.tasks.manipulation.carry_task import CarryTask
-from rookery.tasks.manipulation.shaping import both, cage, tolerance
+from rookery.tasks.rewards import gripper_caging, hamacher_product, tolerance
 
 RADIUS = 0.08  # m, in which height counts twice
 NEAR = 0.035  # m, of the tool and the ball: what counts as in the hand
@@ -56,9 +56,9 @@ class Basketball(CarryTask):
         scale = torch.tensor([1.0, 1.0, 2.0])
         error = ((thing - self.target) * scale).norm(dim=1)
         near = tolerance(error, 0.0, RADIUS, ((self.first_0 - self.target) * scale).norm(dim=1))
-        caged = cage(
+        caged = gripper_caging(
             tool, opening, thing, self.tool_0, self.first_0, self.closing, radius=0.025, pad=0.06, beside=0.005
         )
         held = ((tool - thing).norm(dim=1) < NEAR) & (opening > 0.0) & (thing[:, 2] > self.first_0[:, 2] + LIFTED)
-        score = torch.where(held, near + 1.0 + 5.0 * near, both(caged, near))
+        score = torch.where(held, near + 1.0 + 5.0 * near, hamacher_product(caged, near))
         return {"score": torch.where(error < RADIUS, 10.0, score)}, error <= RADIUS

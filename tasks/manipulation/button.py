@@ -12,10 +12,10 @@ from rookery.assets.tabletop import BUTTON_GOAL, BUTTON_TOP, button
 from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import CARRY, DEFAULT_RANDOMIZATION, OPENING, MetaWorldTask
 from rookery.tasks.manipulation.objects import at_rest
-from rookery.tasks.manipulation.shaping import both, distance, tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import distance, hamacher_product, tolerance
 
 RADIUS = 0.024  # m, of the cap from its goal, upwards
 NEAR = 0.03  # m, of the tool from the cap: what counts as touching
@@ -77,7 +77,9 @@ class ButtonPressTopdown(MetaWorldTask):
         reached = tolerance(error, 0.0, 0.01, distance(self.tool_0, cap))
         shut = 1.0 - (self.robot.opening / OPENING).clamp(0.0, 1.0)
         pressed = tolerance(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL)
-        return {"score": 5.0 * both(shut, reached) + torch.where(error <= NEAR, 5.0 * pressed, 0.0)}, up <= RADIUS
+        return {
+            "score": 5.0 * hamacher_product(shut, reached) + torch.where(error <= NEAR, 5.0 * pressed, 0.0)
+        }, up <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the cap with the fingers closed, then down on it."""

@@ -15,8 +15,10 @@ from rookery.sim.randomization.parameters import Parameter, joint_damping
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import at_rest
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import action_l2
 
 OPENED = 0.39  # m, IsaacGymEnvs' franka_cabinet.py, as are the reward's terms
 NEAR = 0.02  # m, of the tool from the handle, within which the reward for its distance is double
@@ -125,7 +127,7 @@ class Cabinet(ArmTask):
             "open": out * (2.0 * around + 1.0),
             "fingers": ((FINGER - above.abs()) + (FINGER - below.abs())).clamp_min(0.0) * 2.0 * around,
             "bonus": 0.5 * (out > 0.01) + 2.0 * around * ((out > 0.2).float() + (out > OPENED)),
-            "effort": self.given["arm"][:, 0, :-1].square().sum(1),
+            "effort": action_l2(self.given["arm"][:, 0, :-1]),
         }
         return terms, out > OPENED
 

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.objects import at_rest
 from rookery.tasks.manipulation.puck_task import ABOVE, LEAD, PuckTask, gripping_table
+from rookery.tasks.manipulation.scripted import ToolTarget
 
 SLACK = 0.0015  # m, of the gripper's opening around what it holds
 LOW = 0.03  # m, of the tool over the thing, under which the fingers are around it

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import LEVER
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.door_open import RADIUS, DoorOpen
 from rookery.tasks.manipulation.meta_world import CARRY, PALM
-from rookery.tasks.manipulation.shaping import tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import tolerance
 
 FULL, NEAR = 0.05, 0.0125  # m, of the handle and of the tool from the goal, for the full reward
 ALONG = 0.37  # m, from the hinge to where the lever is pushed

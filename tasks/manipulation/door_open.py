@@ -6,17 +6,15 @@ import math
 from typing import ClassVar
 
 import mujoco
-import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.assets.furniture import DOOR_HANDLE, HINGE, LEVER, door
-from rookery.sim.random_kernels import kernel
 from rookery.sim.rotations import rotate
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import PALM
-from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import hamacher_product, tolerance
 
 RADIUS = 0.08  # m, in x
 WIDE = 2.0 * math.pi / 3.0  # rad, from where on it is wide open
@@ -33,20 +31,6 @@ OVER = 0.115
 """m, of the tool over the door's middle when it pushes: 17 mm of the finger are behind the leaf, the palm is over the case."""
 
 
-@kernel
-def _observe(origin, angle, frame):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Pose of the lever of a door opened by `angle` [N] rad, in columns 4 to 10 of `frame` [N, 18]."""
-    for n in range(len(angle)):
-        c = math.cos(np.float64(angle[n]))
-        s = math.sin(np.float64(angle[n]))
-        frame[n, 4] = origin[n, 0] + HINGE[0] + DOOR_HANDLE[0] * c + DOOR_HANDLE[1] * s
-        frame[n, 5] = origin[n, 1] + HINGE[1] - DOOR_HANDLE[0] * s + DOOR_HANDLE[1] * c
-        frame[n, 6] = origin[n, 2] + HINGE[2]
-        half = 0.5 * np.float64(angle[n])
-        frame[n, 7] = math.cos(half)
-        frame[n, 10] = -math.sin(half)
-
-
 class DoorOpen(FurnitureTask):
     """A Panda opens a door by its handle.
 
@@ -60,10 +44,6 @@ class DoorOpen(FurnitureTask):
     joint = "hinge"
     object_box: ClassVar = ((0.0, 0.85, 0.15), (0.1, 0.95, 0.15))
     shift = (-0.3, -0.45, 0.0)
-
-    def setup(self) -> None:
-        super().setup()
-        self._angle = np.zeros(self.world.num_envs, np.float32)
 
     def furniture(self) -> mujoco.MjSpec:
         return door()
@@ -83,8 +63,7 @@ class DoorOpen(FurnitureTask):
         return torch.cat((self.origin + torch.tensor(HINGE) + rotate(quat, lever), quat), dim=1)
 
     def refresh_observation(self) -> None:
-        self._angle[:] = self.opened
-        _observe(self._origin, self._angle, self._frame)
+        self.first.copy_(self.first_pose)
 
     def misses(self) -> Tensor:
         return (self.first[:, 0] - self.target[:, 0]).abs()
@@ -100,7 +79,9 @@ class DoorOpen(FurnitureTask):
         wide = 0.8 * tolerance(WIDE - self.opened, 0.0, 0.5, math.pi / 3.0) + 0.2 * (self.opened > math.pi / 90.0)
         grip = 0.5 * (self.closing.clamp(-1.0, 1.0) + 1.0)
         done = self.misses() <= RADIUS
-        return {"score": torch.where(done, 10.0, 2.0 * both(both(high, close), grip) + 8.0 * wide)}, done
+        return {
+            "score": torch.where(done, 10.0, 2.0 * hamacher_product(hamacher_product(high, close), grip) + 8.0 * wide)
+        }, done
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Pull at the lever between open fingers; when the door is ajar, push the leaf from behind, over its upper edge."""

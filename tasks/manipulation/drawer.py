@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import BAR, drawer
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import PALM
-from rookery.tasks.manipulation.shaping import both, distance, tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import distance, hamacher_product, tolerance
 
 OPEN_RADIUS, SHUT_RADIUS = 0.03, 0.065  # m
 DEEP = 0.004
@@ -107,7 +107,7 @@ class DrawerClose(_Drawer):
         margin = (distance(self.first_0, self.tool_0) - 0.005).abs()
         reach = tolerance(distance(self.first[:, :3], self.robot.tool), 0.0, 0.005, margin, gaussian=True)
         shut = tolerance(error, 0.0, 0.05, (distance(self.first_0, self.target) - 0.05).abs())
-        score = 10.0 * both(both(reach, self.closing.clamp(0.0, 1.0)), shut)
+        score = 10.0 * hamacher_product(hamacher_product(reach, self.closing.clamp(0.0, 1.0)), shut)
         return {"score": torch.where(error <= SHUT_RADIUS, 10.0, score)}, error <= SHUT_RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:

@@ -32,6 +32,7 @@ from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
 from rookery.sim.terms import Constant
 from rookery.tasks.manipulation.objects import ACTED, FORCES, HAND_RANDOMIZATION, acted, at_rest, hand_parameters
+from rookery.tasks.rewards import joint_deviation_l2
 
 HEIGHT = 0.3  # m, of the mounting face
 LEAN = math.radians(20.0)  # of the fingers below the horizontal
@@ -217,7 +218,7 @@ class HandReorient(Task):
             "orientation": dt * (1.0 - (angle - 0.2) / math.pi).clamp(0.0, 1.0),
             "position": dt * (1.0 - (error - 0.02) / 0.05).clamp(0.0, 1.0),
             "termination": dt * self.dropped.float(),
-            "hand_pose": dt * (hand.joints.pos - CRADLE).square().sum(1),
+            "hand_pose": dt * joint_deviation_l2(hand.joints.pos, CRADLE),
             "action_rate": dt * self.change.square().sum(1), "energy": dt * power, "success": done.float(),
         }  # fmt: skip
         self.reached_count += done

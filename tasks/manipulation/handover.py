@@ -21,8 +21,11 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import rotate
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Term, Weights
-from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmMount, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.arm_scene import ArmMount
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import closeness_tanh, distance
 
 HALF, KG = (0.11, 0.015, 0.015), 0.12  # m, kg, of the bar, of wood
 GRIP = 0.065  # m, from the bar's middle to where each arm holds it: the palms, 6.6 cm wide, are 6.4 cm apart
@@ -142,19 +145,19 @@ class Handover(ArmTask):
         alone = gripped & ((giver.tool - self.grips["giver"]).norm(dim=1) > AWAY) & (height > 0.05)
         self.passed |= alone
         held = ((give < 0.02) & (giver.opening < HELD)).float()
-        meet = 1.0 - torch.tanh(4.0 * (bar - torch.tensor(MEET)).norm(dim=1))
+        meet = closeness_tanh(distance(bar, torch.tensor(MEET)), 0.25)
         aloft = (height / 0.1).clamp(0.0, 1.0)
-        error = (bar - self.target).norm(dim=1)
+        error = distance(bar, self.target)
         free = torch.minimum(self._clear("giver"), self._clear("receiver")) > AWAY
         done = self.passed & (error < RADIUS) & free & (self.bar.speed < STILL)
         one = torch.ones_like(aloft)
         terms = {
-            "reach": torch.where(self.passed, one, 1.0 - torch.tanh(5.0 * give)),
+            "reach": torch.where(self.passed, one, closeness_tanh(give, 0.2)),
             "lift": torch.where(self.passed, one, aloft * torch.maximum(held, gripped.float())),
             "offer": torch.where(self.passed, one, aloft * meet),
-            "take": torch.where(self.passed, one, aloft * (1.0 - torch.tanh(5.0 * take)) * (0.5 + 0.5 * gripped)),
+            "take": torch.where(self.passed, one, aloft * closeness_tanh(take, 0.2) * (0.5 + 0.5 * gripped)),
             "passed": self.passed.float(),
-            "goal": (1.0 - torch.tanh(4.0 * error)) * self.passed,
+            "goal": closeness_tanh(error, 0.25) * self.passed,
             "done": done.float(),
         }
         return terms, done

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from rookery.assets.tabletop_more import BAR_RADIUS, LEVER_AXIS, LEVER_BAR, LEVER_RADIUS, lever
 from rookery.sim.gauge import Gauge
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
-from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import hamacher_product, tolerance
 
 UPRIGHT = 0.5 * math.pi  # rad
 ERROR = math.pi / 24.0  # rad
@@ -69,7 +69,7 @@ class LeverPull(FurnitureTask):
         ready = tolerance((move * scale).norm(dim=1), 0.0, 0.02, (way_0 * scale).norm(dim=1))
         error = (end - self.target).norm(dim=1)
         off_0 = (self.first_0 - self.target).norm(dim=1)
-        score = 10.0 * both(ready, tolerance(error, 0.0, 0.04, off_0))
+        score = 10.0 * hamacher_product(ready, tolerance(error, 0.0, 0.04, off_0))
         return {"score": score}, (self.opened - UPRIGHT).abs() <= ERROR
 
     def gauges(self, i: int) -> list[Gauge]:

@@ -14,8 +14,10 @@ from rookery.sim.quantities import TOOL_POSITION, base, place
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Term, Weights
-from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, quarter_heading
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import closeness_tanh, distance
 
 HALF, KG = 0.025, 0.1  # m, kg, of the cube
 REACHED = (
@@ -88,14 +90,13 @@ class Lift(ArmTask):
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool = self.robot.tool
         cube = self.cube.pos
-        distance = (tool - cube).norm(dim=1)
-        error = (self.target - cube).norm(dim=1)
-        self.reached |= distance < REACHED
+        away, error = distance(tool, cube), distance(self.target, cube)
+        self.reached |= away < REACHED
         terms = {
-            "reach": 1.0 - torch.tanh(5.0 * distance),
-            "target": (1.0 - torch.tanh(5.0 * error)) * self.reached,
+            "reach": closeness_tanh(away, 0.2),
+            "target": closeness_tanh(error, 0.2) * self.reached,
             "off_table": (tool[:, 2] > 0.015).float(),
-            "posture": 1.0 - torch.tanh((self.robot.pos - self._home).norm(dim=1)),
+            "posture": closeness_tanh(distance(self.robot.pos, self._home), 1.0),
         }
         return terms, error < RADIUS
 

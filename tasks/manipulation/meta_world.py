@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import mujoco
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,14 +26,14 @@ from rookery.sim import quantities
 from rookery.sim.errors import unknown
 from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import TOOL_GOAL, TOOL_POSITION, joint_angles, joint_velocities, own, place, rotation
-from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.cameras import KINDS
 from rookery.sim.sensors.pictures import PictureConfig, check_pictures, cloud_term, picture_terms
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.terms import Clipped, Constant, Expression, Joined, Previous, Where
-from rookery.tasks.manipulation.arm_task import HARDWARE_METRICS, ArmMount, ArmTask, Box
+from rookery.tasks.manipulation.arm_scene import ArmMount, Box, base_of
+from rookery.tasks.manipulation.arm_task import HARDWARE_METRICS, ArmTask
 from rookery.tasks.manipulation.front_camera import CROP, LENSES, add_front_camera
 
 BASE = (0.0, 0.17, 0.2)
@@ -83,38 +82,12 @@ def _pose(which: str) -> Expression:
     return Where(pose, own(f"1 where there is a {which} object", 1), "zeros where there is none")
 
 
-@kernel
-def observe_hands(tool, opening, frame):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Place of the hand and opening of the gripper, the first four columns of `frame` [N, 18]."""
-    palm = np.float32(PALM)
-    full = np.float32(OPENING)
-    for n in range(len(frame)):
-        frame[n, 0] = tool[n, 0]
-        frame[n, 1] = tool[n, 1]
-        frame[n, 2] = tool[n, 2] + palm
-        frame[n, 3] = min(max(opening[n] / full, np.float32(0.0)), np.float32(1.0))
-
-
-@kernel
-def choose_places(draws, low, size, separation, out):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """The first pair of places that are apart, of the pairs drawn, or the first pair of all.
-
-    Args:
-        draws: [n, tries, 2, 3] in [0, 1). low, size: [2, 3] m, of the two boxes. separation: m, in x and y.
-        out: [2, n, 3] m.
-    """
-    place = np.empty((2, 3), np.float32)
-    for r in range(len(draws)):
-        for t in range(draws.shape[1] + 1):
-            pair = draws[r, t % draws.shape[1]]
-            for i in range(2):
-                for j in range(3):
-                    place[i, j] = np.float64(low[i, j]) + np.float64(pair[i, j]) * np.float64(size[i, j])
-            x = np.float64(place[0, 0] - place[1, 0])
-            y = np.float64(place[0, 1] - place[1, 1])
-            if math.sqrt(x * x + y * y) >= separation:
-                break
-        out[:, r] = place
+def first_apart(places: Tensor, separation: float) -> Tensor:
+    """[2, n, 3] m: of pairs of places [n, tries, 2, 3] m the first that is `separation` m apart in x and y, or the first of
+    all."""
+    apart = (places[:, :, 0, :2] - places[:, :, 1, :2]).norm(dim=-1) >= separation
+    first = apart.to(torch.uint8).argmax(1)
+    return places[torch.arange(len(places)), first].transpose(0, 1)
 
 
 class MetaWorldTask(ArmTask):
@@ -183,7 +156,7 @@ class MetaWorldTask(ArmTask):
 
     def add_arms(self, scene: Scene) -> None:
         super().add_arms(scene)
-        x, y, height = self.base_of(self.mounts["arm"])
+        x, y, height = base_of(self.mounts["arm"], self.model.nearer)
         scene.add(lambda: plinth(height), "plinth", pos=(x, y, 0.0))
 
     def ground(self) -> mujoco.MjSpec:
@@ -197,9 +170,9 @@ class MetaWorldTask(ArmTask):
         super().setup()
         world = self.world
         n = world.num_envs
-        boxes = np.array((self.object_box, self.object_box if self.goal_box is None else self.goal_box), np.float32)
-        self._low = boxes[:, 0].copy()
-        self._size = boxes[:, 1] - boxes[:, 0]
+        boxes = torch.tensor((self.object_box, self.object_box if self.goal_box is None else self.goal_box)).double()
+        self._low, self._size = boxes[:, 0], boxes[:, 1] - boxes[:, 0]
+        self._palm = torch.tensor((0.0, 0.0, PALM))
         self._start_joints = self.robot.joints_for(torch.tensor([self.start]))
         for name in ("target", "tool_0", "first_0"):
             self.buffer(name, n, 3)
@@ -211,7 +184,6 @@ class MetaWorldTask(ArmTask):
         self._frame, self._before, self._closing = (b.numpy() for b in (self.frame, self.before, self.closing))
         self._tool_0, self._first_0, self._goal = (b.numpy() for b in (self.tool_0, self.first_0, self.robot.goal))
         self._target = self.target.numpy()
-        self._tool, self._opened = self.robot.tool.numpy(), self.robot.opening.numpy()
         self._observed = self._views()
         if self.cfg.obs != "state":
             self._observed = {k: v for k, v in self._observed.items() if not k.startswith("object_")}
@@ -294,11 +266,8 @@ class MetaWorldTask(ArmTask):
         """Places of objects and goals [n, 3] m; pairs too near are drawn again, each from its world's own stream."""
         rng = self.rng(ids)
         tries = 16 if self.separation else 1  # a fixed number, so that streams do not depend on the draws
-        places = torch.empty(2, len(ids), 3)
-        choose_places(
-            rng.uniform(0.0, 1.0, (tries, 2, 3)).numpy(), self._low, self._size, self.separation, places.numpy()
-        )
-        objects, goals = places
+        pairs = self._low + self._size * rng.uniform(0.0, 1.0, (tries, 2, 3)).double()
+        objects, goals = first_apart(pairs.float(), self.separation)
         return objects, goals
 
     def apply(self, actions: dict[str, Tensor]) -> None:
@@ -309,7 +278,8 @@ class MetaWorldTask(ArmTask):
 
     def refresh(self, arms: bool = True) -> None:
         super().refresh(arms)
-        observe_hands(self._tool, self._opened, self._frame)
+        torch.add(self.robot.tool, self._palm, out=self.frame[:, :3])
+        torch.clamp(self.robot.opening / OPENING, 0.0, 1.0, out=self.frame[:, 3])
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"arm": self._observed | {k: v[:, None] for k, v in self.observation("arm").items()}}

@@ -10,15 +10,14 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import BLOCK_HALF, HOLE_Z, PEG_HALF, block, peg
-from rookery.sim.random_kernels import kernel
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import rotate
 from rookery.sim.scene import Scene
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, at_rest
 from rookery.tasks.manipulation.puck_task import LEAD, gripping_table
-from rookery.tasks.manipulation.shaping import both, cage, distance, tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import distance, gripper_caging, hamacher_product, tolerance
 
 RADIUS = 0.07  # m
 GRASP = (0.03, 0.0, 0.01)
@@ -36,23 +35,6 @@ HELD = 0.0315  # m, the gripper's opening below which it holds the peg
 AHEAD = 0.04  # m, from the mouth to the peg's end where it is brought in line
 
 
-@kernel
-def _observe(pose, frame, head):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """Write observations of the peg into columns 4 to 10 of `frame` [N, 18], and the place of its head into `head` [N, 3].
-
-    pose: [N, 7] m and wxyz, of the peg.
-    """
-    for n in range(len(pose)):
-        w, x, y, z = np.float64(pose[n, 3]), np.float64(pose[n, 4]), np.float64(pose[n, 5]), np.float64(pose[n, 6])
-        ahead = w * w + x * x - y * y - z * z, 2.0 * (x * y + w * z), 2.0 * (x * z - w * y)
-        up = 2.0 * (x * z + w * y), 2.0 * (y * z - w * x), w * w - x * x - y * y + z * z
-        for i in range(3):
-            frame[n, 4 + i] = pose[n, i] + GRASP[0] * ahead[i] + GRASP[2] * up[i]
-            head[n, i] = pose[n, i] + HEAD[0] * ahead[i]
-        for i in range(3, 7):
-            frame[n, 4 + i] = pose[n, i]
-
-
 def clearance(head: Tensor, target: Tensor) -> Tensor:
     """[N] in [0, 1]: less where the head [N, 3] m of a peg is about to hit the block's front."""
     place = head - target + torch.tensor(GOAL)
@@ -60,7 +42,7 @@ def clearance(head: Tensor, target: Tensor) -> Tensor:
     for zero, one in ((torch.tensor(corner) for corner in region) for region in (OVER, BELOW)):
         move = (place - zero) / (one - zero)
         share.append(torch.where(((move < 0.0) | (move > 1.0)).any(1), 1.0, move.prod(1)))
-    return both(*share)
+    return hamacher_product(*share)
 
 
 class PegInsertSide(MetaWorldTask):
@@ -91,7 +73,6 @@ class PegInsertSide(MetaWorldTask):
         self.child("peg", self.peg)
         self.block = self.world.bodies(["block/base"])
         self.buffer("head", self.world.num_envs, 3)
-        self._head = self.head.numpy()
 
     head: Tensor
 
@@ -110,7 +91,9 @@ class PegInsertSide(MetaWorldTask):
         return torch.cat((pose[:, :3] + rotate(pose[:, 3:], torch.tensor(GRASP)), pose[:, 3:]), dim=1)
 
     def refresh_observation(self) -> None:
-        _observe(self.peg.pose.numpy(), self._frame, self._head)
+        self.first.copy_(self.first_pose)
+        pose = self.peg.pose
+        self.head.copy_(pose[:, :3] + rotate(pose[:, 3:], torch.tensor(HEAD)))
 
     def misses(self) -> Tensor:
         return self._misses(self.head)
@@ -124,13 +107,13 @@ class PegInsertSide(MetaWorldTask):
         error = self.misses()
         # Meta-World's margin is from where the head was when the last episode ended; here from where this one begins
         head_0 = self.first_0 + (torch.tensor(HEAD) - torch.tensor(GRASP))
-        near = both(tolerance(error, 0.0, RADIUS, self._misses(head_0)), clearance(self.head, self.target))
+        near = hamacher_product(tolerance(error, 0.0, RADIUS, self._misses(head_0)), clearance(self.head, self.target))
         # and a peg is lifted when it is 1 cm over where it lay, not over where it was dropped from
         held = (distance(tool, grasp) < NEAR) & (opening > 0.0) & (grasp[:, 2] > self.first_0[:, 2] + LIFTED)
-        caged = cage(
+        caged = gripper_caging(
             tool, opening, grasp, self.tool_0, self.first_0, self.closing, radius=0.0075, pad=0.03, beside=0.005
         )
-        score = torch.where(held, near + 1.0 + 5.0 * near, both(caged, near))
+        score = torch.where(held, near + 1.0 + 5.0 * near, hamacher_product(caged, near))
         return {"score": torch.where(error <= RADIUS, 10.0, score)}, error <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:

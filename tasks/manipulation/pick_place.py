@@ -11,7 +11,7 @@ from torch import Tensor
 from rookery.tasks.manipulation.meta_world import OPENING
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
 from rookery.tasks.manipulation.push import NEAR
-from rookery.tasks.manipulation.shaping import both, cage, distance, tolerance
+from rookery.tasks.rewards import distance, gripper_caging, hamacher_product, tolerance
 
 RADIUS = 0.07
 FULL = 0.05
@@ -36,10 +36,10 @@ class PickPlace(PuckTask):
         tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
         error = self.misses()
         near = tolerance(error, 0.0, FULL, distance(self.first_0, self.target))
-        caged = cage(
+        caged = gripper_caging(
             tool, opening, puck, self.tool_0, self.first_0, self.closing,
             radius=0.015, pad=0.05, beside=0.005, opening_0=OPENING,
         )  # fmt: skip
         held = (distance(tool, puck) < NEAR) & (opening > 0.0) & (puck[:, 2] > self.first_0[:, 2] + LIFTED)
-        score = both(caged, near) + torch.where(held, 1.0 + 5.0 * near, 0.0)
+        score = hamacher_product(caged, near) + torch.where(held, 1.0 + 5.0 * near, 0.0)
         return {"score": torch.where(error < FULL, 10.0, score)}, error <= RADIUS

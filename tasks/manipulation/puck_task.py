@@ -12,9 +12,9 @@ from rookery.assets.tabletop import PUCK_HALF, puck
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
+from rookery.tasks.manipulation.scripted import ToolTarget
 
 ABOVE = 0.08
 """m, of the tool over the puck on the way there: the finger tips pass 5 cm over it."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.assets.tabletop import PUCK_HALF
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
-from rookery.tasks.manipulation.shaping import cage, distance, tolerance
+from rookery.tasks.rewards import distance, gripper_caging, tolerance
 
 RADIUS = 0.05  # m
 NEAR = 0.02  # m, of the tool and the puck: what counts as in the hand
@@ -40,7 +40,9 @@ class Push(PuckTask):
         tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
         error = self.misses()
         near = tolerance(error, 0.0, RADIUS, distance(self.first_0, self.target))
-        caged = cage(tool, opening, puck, self.tool_0, self.first_0, self.closing, radius=0.015, pad=0.05, beside=0.005)
+        caged = gripper_caging(
+            tool, opening, puck, self.tool_0, self.first_0, self.closing, radius=0.015, pad=0.05, beside=0.005
+        )
         held = (distance(tool, puck) < NEAR) & (opening > 0.0)
         score = torch.where(held, 4.0 * caged + 1.0 + 5.0 * near, 2.0 * caged)
         return {"score": torch.where(error < RADIUS, 10.0, score)}, error <= RADIUS

@@ -24,16 +24,12 @@ from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
 from rookery.sim.terms import Sines, Yaw
-from rookery.tasks.manipulation.arm_task import (
-    DEFAULT_RANDOMIZATION,
-    HARDWARE_METRICS,
-    ArmTask,
-    ArmTaskConfig,
-    ToolTarget,
-)
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, HARDWARE_METRICS, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 from rookery.tasks.manipulation.overlap import overlap
 from rookery.tasks.manipulation.pusher import CANDIDATES, best_push, travel_left
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import closeness_tanh, distance
 
 GOAL = (0.5, 0.0, math.pi / 4)  # m, m, rad, of the T's centroid; the angle is the published one
 COVERED = 0.95  # of the goal's area, from which on it counts as solved (Chi et al. 2023)
@@ -154,8 +150,8 @@ class PushT(ArmTask):
         rotation = (1.0 - (self.pose[:, 2] - GOAL[2]).cos()) / 2.0
         terms = {
             "coverage": (self.coverage / COVERED).clamp(0.0, 1.0),
-            "pose": 1.0 - torch.tanh(4.0 * error + rotation),
-            "reach": 1.0 - torch.tanh(5.0 * (self.robot.tool - self.tee.pos).norm(dim=1)),
+            "pose": closeness_tanh(4.0 * error + rotation, 1.0),
+            "reach": closeness_tanh(distance(self.robot.tool, self.tee.pos), 0.2),
         }
         return terms, self.coverage >= COVERED
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.puck_task import PuckTask
-from rookery.tasks.manipulation.shaping import distance, tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import distance, tolerance
 
 RADIUS = 0.05  # m
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.assets.tabletop_more import CUBE_HALF, SHELF_Z, cube, shelf
 from rookery.tasks.manipulation.carry_task import CarryTask
-from rookery.tasks.manipulation.shaping import both, cage, tolerance
+from rookery.tasks.rewards import gripper_caging, hamacher_product, tolerance
 
 RADIUS = 0.07
 FULL = 0.05
@@ -61,17 +61,19 @@ class ShelfPlace(CarryTask):
         near = tolerance(error, 0.0, FULL, (self.first_0 - self.target).norm(dim=1))
         # the shelf's form of the caging counts nothing but the grip: what the dense form has over its half without one
         with_grip, without = (
-            cage(tool, opening, thing, self.tool_0, self.first_0, e, radius=0.02, pad=0.05, beside=0.01)
+            gripper_caging(tool, opening, thing, self.tool_0, self.first_0, e, radius=0.02, pad=0.05, beside=0.01)
             for e in (self.closing, torch.zeros_like(self.closing))
         )
         held = ((tool - thing).norm(dim=1) < NEAR) & (opening > 0.0) & (thing[:, 2] > self.first_0[:, 2] + LIFTED)
-        score = both(2.0 * (with_grip - without), near) + torch.where(held, 1.0 + 5.0 * self._clear(move, near), 0.0)
+        score = hamacher_product(2.0 * (with_grip - without), near) + torch.where(
+            held, 1.0 + 5.0 * self._clear(move, near), 0.0
+        )
         return {"score": torch.where(error < FULL, 10.0, score)}, error <= RADIUS
 
     def _clear(self, offset: Tensor, near: Tensor) -> Tensor:
         """`near` [N], less before and under the board, and 0 behind its middle, where the cube would have to go up."""
         z, y = self.first[:, 2], offset[:, 1]
         low = (z > 0.0) & (z < UNDER) & (offset[:, 0].abs() < WIDE)
-        loss = both(((y + DEEP) / DEEP).clamp(0.0, 1.0), ((UNDER - z) / UNDER).clamp(0.0, 1.0))
+        loss = hamacher_product(((y + DEEP) / DEEP).clamp(0.0, 1.0), ((UNDER - z) / UNDER).clamp(0.0, 1.0))
         less = torch.where(low & (y > -DEEP) & (y < 0.0), (near - loss).clamp(0.0, 1.0), near)
         return torch.where(low & (y > 0.0), 0.0, less)

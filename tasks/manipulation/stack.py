@@ -13,8 +13,10 @@ from rookery.sim.quantities import TOOL_POSITION, base, place
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Term, Weights
-from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig, ToolTarget
+from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, quarter_heading
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import closeness_tanh
 
 HALF = 0.025
 LARGE_HALF = 0.035
@@ -116,11 +118,11 @@ class Stack(ArmTask):
         near = (distance + (tool + side - cube).norm(dim=1) + (tool - side - cube).norm(dim=1)) / 3.0
         error = self.placement_error()
         lifted = (cube[:, 2] - HALF > LIFTED).float()
-        align = (1.0 - torch.tanh(10.0 * error.norm(dim=1))) * lifted
+        align = closeness_tanh(error.norm(dim=1), 0.1) * lifted
         stacked = (error[:, :2].norm(dim=1) < ALIGNED) & (error[:, 2].abs() < ALIGNED) & (distance > AWAY)
         rest = (~stacked).float()  # in place of the other terms, not beside them
         terms = {
-            "reach": torch.maximum(1.0 - torch.tanh(10.0 * near), align) * rest, "lift": lifted * rest,
+            "reach": torch.maximum(closeness_tanh(near, 0.1), align) * rest, "lift": lifted * rest,
             "align": align * rest, "stack": stacked.float(),
         }  # fmt: skip
         return terms, stacked & (self.small.speed < STILL)

@@ -11,10 +11,10 @@ from torch import Tensor
 from rookery.assets.tabletop_more import CUBE_HALF, HOLE, cube, holed_table
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import BOX, OPENING
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
-from rookery.tasks.manipulation.shaping import both, tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import hamacher_product, tolerance
 
 RADIUS = 0.05  # m, along the table
 SIDE = 0.5  # m, along x: where sweep's goal is, beside where the cube began
@@ -51,7 +51,9 @@ class _Sweep(PuckTask):
         error = self.misses()
         near = tolerance(error, 0.0, RADIUS, self.distance_to_goal(self.first_0))
         caged = self._cage()
-        return {"score": torch.where(error < RADIUS, 10.0, 2.0 * caged + 6.0 * both(caged, near))}, error <= RADIUS
+        return {
+            "score": torch.where(error < RADIUS, 10.0, 2.0 * caged + 6.0 * hamacher_product(caged, near))
+        }, error <= RADIUS
 
     def _cage(self) -> Tensor:
         """Measure of how well the fingers are around the cube [N]: Meta-World's form for its two sweeps, in which pads count as
@@ -63,11 +65,12 @@ class _Sweep(PuckTask):
         gaps_0 = (self.tool_0[:, 1:2] + 0.5 * OPENING * signs - thing[:, 1:2]).abs()
         margin = (gaps_0 - PAD).abs().clamp_min(HAIR)
         around, grip = (
-            both(*tolerance(gaps, CUBE_HALF, high, margin).unbind(1)) for high in (PAD, CUBE_HALF + self.slack)
+            hamacher_product(*tolerance(gaps, CUBE_HALF, high, margin).unbind(1))
+            for high in (PAD, CUBE_HALF + self.slack)
         )
         far = (tool - thing)[:, ::2].norm(dim=1)
         far_0 = (self.tool_0 - self.first_0)[:, ::2].norm(dim=1)
-        caged = both(around, tolerance(far, 0.0, self.beside, (far_0 - self.beside).abs()))
+        caged = hamacher_product(around, tolerance(far, 0.0, self.beside, (far_0 - self.beside).abs()))
         return 0.5 * (caged + torch.where(caged > 0.95, grip, 0.0))
 
     def commands(self) -> list[Command]:

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from rookery.assets.furniture import GRIP, WINDOW_RANGE, window
-from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.furniture_task import FurnitureTask
 from rookery.tasks.manipulation.meta_world import CARRY
-from rookery.tasks.manipulation.shaping import both, distance, tolerance
+from rookery.tasks.manipulation.scripted import ToolTarget
+from rookery.tasks.rewards import distance, hamacher_product, tolerance
 
 RADIUS = 0.05  # m, in x
 DEEP = 0.03  # m, of the tool over the handle's middle: the palm is then 14 mm over its upper end
@@ -56,7 +56,7 @@ class _Window(FurnitureTask):
         error = self.misses()
         margin = (distance(self.first_0, self.tool_0) - 0.02).abs()
         reach = tolerance(distance(self.first[:, :3], self.robot.tool), 0.0, 0.02, margin, self.gaussian)
-        return {"score": 10.0 * both(reach, tolerance(error, 0.0, RADIUS, self.margin))}, error <= RADIUS
+        return {"score": 10.0 * hamacher_product(reach, tolerance(error, 0.0, RADIUS, self.margin))}, error <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Down beside the handle with the fingers closed, then along."""

@@ -22,6 +22,7 @@ from rookery.sim.quantities import POSITION, VELOCITY, body
 from rookery.sim.specs import Term
 from rookery.sim.terms import Constant, Norm
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
+from rookery.tasks.rewards import proximity_l2
 from rookery.tasks.swarm import kernels
 from rookery.tasks.swarm.neighbors import Neighbors
 
@@ -85,8 +86,6 @@ class Flock(DroneTask):
         self.buffer("gap", n, a)
         self.buffer("closest", n)
         self._gaps = self.before.numpy(), self.gap.numpy(), self.closest.numpy()
-        self._alive = torch.ones(n, a)
-        self._proximity = torch.zeros(n, a)
         self._offset = torch.zeros(n, a, 3 * k)
         self._velocity = torch.zeros(n, a, 3 * k)
         self._closeness = torch.zeros(n, a, k)
@@ -107,8 +106,7 @@ class Flock(DroneTask):
 
     def common_rewards(self) -> dict[str, Tensor]:
         """Reward terms that all flocks have, unweighted, [N, A]. `proximity` is 0 from `safe_m` on and 1 at distance 0."""
-        kernels.proximity(self._gaps[1], self.cfg.safe_m, self._proximity.numpy())
-        return {"alive": self._alive, "proximity": self._proximity, **self.motion_rewards()}
+        return {"alive": self.alive, "proximity": proximity_l2(self.gap, self.cfg.safe_m), **self.motion_rewards()}
 
     def flock_terms(self) -> tuple[Term, ...]:
         """The observation of a drone's own motion and of its neighbours, declared (values from `observe_flock`)."""

@@ -15,6 +15,8 @@ from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.quantities import POSITION, body, place, velocity
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.kernels import NEAR_M, ON_TARGET_M
+from rookery.tasks.rewards import closeness_exp, distance
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
 UPPER = ("hover", "line")
@@ -241,7 +243,8 @@ class Downwash(Flock):
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         """`near` pulls over half a meter, `on_target` over the last decimeter."""
         d = self.distances()
-        own = {"distance": d, **self.pull(d), "velocity_error": self.speeds(self.velocity)}
+        near = {"near": closeness_exp(d, NEAR_M), "on_target": closeness_exp(d, ON_TARGET_M)}
+        own = {"distance": d, **near, "velocity_error": distance(self.drones.bodies.lin_vel, self.velocity)}
         return {"drone": {name: value[:, : self.pairs] for name, value in (own | self.common_rewards()).items()}}
 
     def events(self) -> dict[str, Tensor]:

@@ -15,6 +15,8 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.kernels import NEAR_M, ON_TARGET_M
+from rookery.tasks.rewards import closeness_exp
 from rookery.tasks.swarm import formation_kernels, kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -211,7 +213,8 @@ class Formation(Flock):
             "drone": {
                 **{name: value[:, None].expand_as(distance) for name, value in shared.items()},
                 "distance": distance,
-                **self.pull(distance),
+                "near": closeness_exp(distance, NEAR_M),
+                "on_target": closeness_exp(distance, ON_TARGET_M),
                 **self.common_rewards(),
             }
         }

@@ -59,15 +59,6 @@ def track_gaps(before, state, cap, gap, closest):
 
 
 @_loop
-def proximity(gap, safe, out):
-    """out [N, A]: 0 for gaps [N, A] m from `safe` m on and 1 at gap 0."""
-    for w in range(gap.shape[0]):
-        for a in range(gap.shape[1]):
-            share = max(1.0 - gap[w, a] / safe, 0.0)
-            out[w, a] = share * share
-
-
-@_loop
 def nearest(state, sight, offset, velocity, closeness):
     """The nearest others of each drone.
 

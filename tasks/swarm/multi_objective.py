@@ -193,8 +193,6 @@ class Swarm(DroneTask):
         self._taking_part = self.number.numpy()
         goal, velocity, goal_before = self.goal.numpy(), self.goal_velocity.numpy(), self.goal_before.numpy()
         before, figures = self.before.numpy(), self.figures.numpy()
-        self._met = torch.zeros(n, dtype=torch.bool)
-        self._met_array = self._met.numpy()
         self._begun = goal, goal_before, velocity, self._target, before, figures, self.held.numpy()
         self._motion = before, goal, goal_before
         near = np.array((self.near, c.touch_m))
@@ -272,8 +270,8 @@ class Swarm(DroneTask):
         All of them on the shell around the target, no two seen from it under less than half the angle that n drones can
         have to each other (the side of an equal share of the sphere), and not all of them on one side.
         """
-        kernels.on_shell(self._judged[-1], self.cfg.shell_width_m, self._met_array)
-        return self._met
+        error, around, imbalance = self.figures[:, 2], self.figures[:, 3], self.figures[:, 4]
+        return (error < self.cfg.shell_width_m) & (around > 0.5) & (imbalance < 0.4)
 
     def advance(self) -> None:
         self.goal_before.copy_(self.goal)

@@ -165,15 +165,6 @@ def evaluate(
 
 
 @_loop
-def on_shell(figures, width, met):
-    """True where the drones are on the shell, apart and all around, into met [N] bool; see `Swarm.met`."""
-    for n in range(len(met)):
-        met[n] = (
-            figures[n, 2] < np.float32(width) and figures[n, 3] > np.float32(0.5) and figures[n, 4] < np.float32(0.4)
-        )
-
-
-@_loop
 def _swept(p0, q0, p1, q1):
     """Least distance of two points that move straight and evenly from p0 to p1 and from q0 to q1."""
     at, along, moved = 0.0, 0.0, 0.0  # squared distance at first, and what the motion adds to it

@@ -15,6 +15,8 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Command, Group, Term, Weights
+from rookery.tasks.drones.kernels import NEAR_M, ON_TARGET_M
+from rookery.tasks.rewards import closeness_exp
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
 EXCHANGES = ("antipodal", "permutation")
@@ -141,7 +143,8 @@ class Swap(Flock):
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         """`near` pulls over half a meter, `on_target` over the last decimeter."""
         d = self.distance
-        return {"drone": {"distance": d, **self.pull(d), **self.common_rewards()}}
+        near = {"near": closeness_exp(d, NEAR_M), "on_target": closeness_exp(d, ON_TARGET_M)}
+        return {"drone": {"distance": d, **near, **self.common_rewards()}}
 
     def metrics(self) -> dict[str, Tensor]:
         """Success; `arrival_s`, when the last drone came to stay at its goal (the time flown while one has not); the

@@ -12,6 +12,7 @@ from torch import Tensor
 from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.quantities import POSITION, command, own, place
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.rewards import closeness_inverse, distance
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.rally_starts import begin_in_flight
@@ -104,7 +105,7 @@ class Pair(VolleyTask):
         """[N, 2] the mean over both drones of weight [N, 2] / (1 + horizontal distance to the ball in m)."""
         assert self.ball is not None
         off = (self.drones.bodies.pos[..., :2] - self.ball.pos[..., :2]).norm(dim=-1)
-        return self.shared((weight / (1.0 + off)).mean(1))
+        return self.shared((weight * closeness_inverse(off)).mean(1))
 
     def training_terms(self) -> dict[str, Tensor]:
         """Terms that the published reward lacks, each [N, 2]; their weights are 0 except in training presets: being where the
@@ -118,11 +119,11 @@ class Pair(VolleyTask):
         turn = self.is_turn()
         down, _ = self.landing()
         apex = ball[..., 2] + self.ball.lin_vel[..., 2].clamp_min(0.0).square() / (2.0 * GRAVITY)
-        miss = (down - self.places[:, :2]).norm(dim=-1).flip(1)
-        off = (pos[..., :2] - down).norm(dim=-1)
+        miss = distance(down, self.places[:, :2]).flip(1)
+        off = distance(pos[..., :2], down)
         return {
-            "under_landing": turn / (1.0 + off),
-            "at_anchor": (1.0 - turn) / (1.0 + (pos - self.places).norm(dim=-1)),
+            "under_landing": turn * closeness_inverse(off),
+            "at_anchor": (1.0 - turn) * closeness_inverse(distance(pos, self.places)),
             "ball_height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
             "pass_aim": self.referee.hit_now * torch.exp(-0.5 * miss) * torch.sigmoid((apex - self.enough_m) / 0.5),
         }

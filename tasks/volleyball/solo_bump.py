@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from rookery.sim.specs import Group, Weights
+from rookery.tasks.rewards import closeness_inverse, distance
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.rules import IN_THE_AIR, PLANE, Rules
@@ -78,7 +79,7 @@ class VolleySoloBump(VolleyTask):
             "drone": {
                 "high_hit": hit * high[:, None],
                 "hit": hit,
-                "under_ball": 1.0 / (1.0 + (pos[..., :2] - ball[..., :2]).norm(dim=-1)),
+                "under_ball": closeness_inverse(distance(pos[..., :2], ball[..., :2])),
                 "ball_height": (ball[..., 2] - pos[..., 2].clamp_min(1.0)).clamp(0.0, 2.0),
                 **self.faults(),
             }

@@ -62,6 +62,12 @@ def write_rl_games(folder: Path) -> None:
     torch.save({"model": weights | norm, "frame": 3}, folder / FILE)
 
 
+def write_rl_games_sac(folder: Path) -> None:
+    norm = {name: torch.ones(6, dtype=torch.float64) for name in ("running_mean", "running_var")}
+    saved = {"actor": _weights("trunk.0", "trunk.2"), "critic": {}, "critic_target": {}, "running_mean_std": norm}
+    torch.save(saved | {"frame": 3}, folder / FILE)
+
+
 def write_torchrl(folder: Path) -> None:
     torch.save(_weights("module.0.module.0.0", "module.0.module.0.2"), folder / FILE)
 

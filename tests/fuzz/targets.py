@@ -392,6 +392,7 @@ TARGETS = [
             ("rsl_rl", others.write_rsl_rl, others.FILE, "tensors", others.mutate_tensors),
             ("older rsl_rl", others.write_older_rsl_rl, others.FILE, "tensors", others.mutate_tensors),
             ("rl_games", others.write_rl_games, others.FILE, "tensors", others.mutate_tensors),
+            ("rl_games_sac", others.write_rl_games_sac, others.FILE, "tensors", others.mutate_tensors),
             ("torchrl", others.write_torchrl, others.FILE, "tensors", others.mutate_tensors),
             ("sb3", others.write_sb3, others.ARCHIVE, "archive", mutate_bytes),
             ("sb3", others.write_sb3, others.ARCHIVE, "data", others.mutate_data),

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 import torch
 from policies_cue import CueEnv
+from skilled import skilled
 from torch import Tensor, nn
 
 import rookery
 from rookery.policies.fuse import fuse_policies
-from rookery.policies.hierarchy.two_level import TwoLevelEnv
+from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
 from rookery.policies.imitation.teacher import PolicyTeacher, TeacherGroup
 from rookery.policies.low_pass import low_pass
 from rookery.policies.multiagent.frozen_opponent import frozen_opponent
@@ -137,14 +138,15 @@ def continues_exactly(make: Any) -> None:
     other.close()
 
 
-def hover_skill() -> TwoLevelEnv:
+def hover_skill() -> HierarchicalEnv:
     env = rookery.make("drone-hover", 3, config={"episode_s": 0.1})
-    return TwoLevelEnv(env, made(env, "drone"), env.groups["drone"], {"position_error": 0.5})
+    skills = {"hover": {"policy": "hover", "shift": {"position_error": 0.5}}}
+    return skilled(env, {"hover": made(env, "drone")}, skills=skills)
 
 
 def test_a_skill_with_memory() -> None:
     env = hover_skill()
-    oracle = Oracle(env.policy, (3, 1))
+    oracle = Oracle(made(env.acting, "drone"), (3, 1))
     command = torch.zeros(3, 1, 3)
     given = []
     step = env.env.step

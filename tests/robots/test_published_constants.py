@@ -19,7 +19,7 @@ from rookery.robots.drones.table import DRONES
 from rookery.robots.quadrupeds import gaits
 from rookery.sim.multirotor import cascade, parameters
 from rookery.tasks.swarm.radio import AIRCRAFT, HOVER_POWER, LIGHT, URBAN, propulsion_power
-from rookery.tasks.volleyball.base import BALLS
+from rookery.tasks.volleyball.ball import BALLS
 
 RPM = 2.0 * math.pi / 60.0  # rad/s
 

@@ -97,3 +97,34 @@ def test_what_cannot_be_played_is_refused(
     captured = capsys.readouterr()
     assert said in captured.err
     assert captured.out == "" and captured.err.count("rookery: ") <= 2
+
+
+def test_a_match_is_filmed_and_sides_change(runs: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = ["--seconds", "2.5", "--size", "64", "48", "--out", "match.mp4", "--task-config", "episode_s=0.5", "--json"]
+    assert main(["play", str(runs / "own"), "--against", "controller", *small]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["against"] == "controller" and Path("match.mp4").stat().st_size > 0
+    near, far = told["played_as"].values()
+    assert near + far >= 5 and abs(near - far) <= 1
+    for words, said in (
+        (["controller", "--against", "controller"], "play in a task that --task names"),
+        ([str(runs / "own"), "--against", "drone-hover"], "is a policy of drone-hover, and the match is in volley-1v1"),
+        ([str(runs / "own"), "--against", "controller", "--beside", str(runs / "own")], "leave out --beside"),
+    ):
+        assert main(["play", *words, "--seconds", "0.1"]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_policies_of_one_role_play_that_role(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for team in ("pursuers", "evaders"):
+        Path("opponents.toml").write_text(f'team = "{team}"\nmembers = [{{policy = "controller"}}]\n')
+        small = ["--steps", "512", "--num-envs", "8", "--rollout-steps", "8", "--opponents", "opponents.toml"]
+        assert main(["train", "drone-tag", "--out", team, *small]) == 0
+    one = played(["drone-tag", "pursuers", "evaders", "--episodes", "12"], capsys)
+    other = played(["drone-tag", "evaders", "pursuers", "--episodes", "12"], capsys)
+    assert set(one["a_played"]) == {"pursuers"} and set(other["a_played"]) == {"evaders"}
+    assert (one["wins"]["a"], one["wins"]["b"]) == (other["wins"]["b"], other["wins"]["a"])
+    assert set(played(["drone-tag", "controller", "evaders", "--episodes", "4"], capsys)["a_played"]) == {"pursuers"}
+    assert len(played(["drone-tag", "controller", "controller", "--episodes", "4"], capsys)["a_played"]) == 2
+    assert main(["match", "drone-tag", "evaders", "evaders"]) == 2
+    assert "evaders and evaders both play the evaders alone" in capsys.readouterr().err

@@ -38,6 +38,13 @@ class Together(Reduction):
     def max(self, x: Tensor) -> Tensor:
         return x.copy_(self._exchange(x).amax(0))
 
+    def gather(self, value: Any) -> list[Any] | None:
+        self._slots[self.rank] = value
+        self._barrier.wait(60)
+        out = list(self._slots)
+        self._barrier.wait(60)
+        return None if self.rank else out
+
 
 def together(size: int) -> list[Together]:
     """Reductions of `size` threads."""

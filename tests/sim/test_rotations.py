@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from scipy.spatial.transform import Rotation
+from scipy.spatial.transform import Rotation, Slerp
 
 from rookery.sim.random import Streams
-from rookery.sim.rotations import from_axis_angle, matrix, multiply
+from rookery.sim.rotations import from_axis_angle, matrix, multiply, slerp
 
 
 def random_quaternions(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -51,3 +51,22 @@ def test_from_axis_angle():
     assert torch.allclose(matrix(q), torch.from_numpy(wanted).float().reshape(60, 9), atol=1e-6)
     one_axis = from_axis_angle(torch.tensor([0.0, 0.0, 1.0]).expand(5, 2, 3), torch.ones(5, 2))
     assert one_axis.shape == (5, 2, 4)
+
+
+def test_slerp_turns_evenly_on_the_short_way():
+    start, end = random_quaternions(30), random_quaternions(30, seed=1)
+    shares = torch.linspace(0.0, 1.0, 5)
+    got = slerp(start[:, None], end[:, None], shares[:, None])
+    assert torch.equal(slerp(start[:, None], -end[:, None], shares[:, None]), got)
+    for i in range(30):
+        between = Slerp([0.0, 1.0], Rotation.concatenate([scipy(start[i]), scipy(end[i])]))(shares.numpy())
+        assert ((scipy(got[i]) * between.inv()).magnitude() < 2e-3).all()
+    assert (got.norm(dim=-1) - 1.0).abs().max() < 1e-6
+
+
+def test_slerp_between_orientations_that_are_alike():
+    q = random_quaternions(20)
+    near = multiply(from_axis_angle(torch.tensor([1.0, 0.0, 0.0]), torch.full((20,), 1e-5)), q)
+    for end in (q, near, -q):
+        got = slerp(q, end, torch.full((20, 1), 0.3))
+        assert torch.minimum((got - q).norm(dim=1), (got + q).norm(dim=1)).max() < 1e-5

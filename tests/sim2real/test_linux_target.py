@@ -1,9 +1,12 @@
-"""`--target linux`: the program compiles as it is, flies a simulated drone over UDP, and stops safely."""
+"""`--target linux`: the program compiles as it is, flies simulators by datagrams, and refuses what it cannot fly."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
+import re
+import shutil
 import signal
 import socket
 import struct
@@ -21,81 +24,94 @@ from rookery.experiments.runs import open_run
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.bundle import export_bundle
+from rookery.sim2real.export.linux_target import SOURCES, text_of
+from rookery.sim2real.runtime.settings import FAULTS, REACTIONS, Limits
 from tests.sim2real.conftest import make_env, make_group, make_policy
+from tests.sim2real.runtime.programs import ACTUATORS, FROM_US, REACT, STEP_DONE, TO_US, build
 
-STOP = struct.pack("<I", 0xFFFFFFFF)
+SENT = ("target", "position", "rotation", "velocity", "angular velocity")
 
 
 @pytest.fixture(scope="module")
 def hover(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the program for drone-hover."""
     folder = export_bundle(*open_run(Path("drone-hover")), tmp_path_factory.mktemp("onboard") / "hover", target="linux")
-    return built(folder / "linux")
+    return build(folder)
 
 
-def built(folder: Path) -> Path:
-    subprocess.run(["make", "-s", "WARNINGS=-Wall -Wextra -Wpedantic -Werror -Wshadow"], check=True, cwd=folder)
-    return folder
+class Simulator:
+    """The other end of the program's datagrams, which gives targets, too, and takes motor commands."""
 
-
-class Robot:
-    """The other end of the program's UDP: sends measurements, gets outputs."""
-
-    def __init__(self, program: Path, *options: str) -> None:
+    def __init__(self, program: Path, *words: str, options: str = "actuators=1&give=commands&lockstep=1") -> None:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(("127.0.0.1", 0))
-        self.socket.settimeout(10.0)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.process = subprocess.Popen(
-            [program, str(self.port), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [program, f"udp://:{self.port}?{options}", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         self.count = 0
+        self.now = 100.0
 
     def send(self, values: Any, count: int | None = None) -> None:
-        self.count += 1
-        number = self.count if count is None else count
-        self.socket.sendto(struct.pack("<I", number) + np.asarray(values, "<f4").tobytes(), ("127.0.0.1", self.port))
+        """A measurement."""
+        self.count += count is None
+        head = struct.pack(
+            "<IIddfBbbB", TO_US, self.count if count is None else count, self.now, self.now, -1.0, 2, -1, -1, 1
+        )
+        self.socket.sendto(head + np.asarray(values, "<f4").tobytes(), ("127.0.0.1", self.port))
 
-    def receive(self) -> tuple[int, np.ndarray]:
-        data = self.socket.recv(4096)
-        if data == STOP:
-            raise EOFError
-        return struct.unpack("<I", data[:4])[0], np.frombuffer(data[4:], "<f4")
+    def answers(self) -> list[tuple[int, int, np.ndarray]]:
+        """Kind, detail and numbers of what it answers until its step is done."""
+        out = []
+        while not out or out[-1][0] != STEP_DONE:
+            data = self.socket.recv(4096)
+            magic, count, what, detail, _, _ = struct.unpack("<IIBBBB", data[:12])
+            assert magic == FROM_US
+            assert count == self.count
+            out.append((what, detail, np.frombuffer(data[12:], "<f4")))
+        return out
 
-    def begin(self, values: Any) -> tuple[int, np.ndarray]:
-        """The first answer; the program may not listen yet."""
-        self.socket.settimeout(0.2)
+    def begin(self, values: Any) -> list[tuple[int, int, np.ndarray]]:
+        """The first answers; the program may not listen yet."""
+        self.socket.settimeout(0.1)
         for _ in range(100):
+            self.count = 0
             self.send(values)
             try:
-                return self.receive()
-            except (TimeoutError, ConnectionRefusedError):
+                out = self.answers()
+            except TimeoutError:
                 continue
+            self.socket.settimeout(10.0)
+            return out
         raise AssertionError(self.process.communicate(timeout=5))
 
     def end(self) -> tuple[int, str, str]:
+        """Status and both outputs."""
         out, err = self.process.communicate(timeout=20)
-        self.socket.close()
         return self.process.returncode, out, err
 
 
 @pytest.fixture
-def robot(hover: Path) -> Iterator[Any]:
-    started: list[Robot] = []
+def simulator(hover: Path) -> Iterator[Any]:
+    started: list[Simulator] = []
 
-    def start(*options: str) -> Robot:
-        started.append(Robot(hover / "loop", *options))
+    def start(*words: str, **options: str) -> Simulator:
+        started.append(Simulator(hover / "loop", *words, **options))
         return started[-1]
 
     yield start
     for one in started:
         one.process.kill()
         one.process.wait()
+        one.socket.close()
 
 
-def test_it_flies_a_simulated_drone(robot: Any) -> None:
+def test_it_flies_a_drone_that_has_nothing_but_motors(simulator: Any) -> None:
     """From measured state to motor commands, 500 Hz in step with the simulator."""
     plant = rookery.make(
         "drone-hover", 1, engine="mujoco", seed=3, config={"action": "rotor_thrust", "control_dt": 0.002}
@@ -105,68 +121,69 @@ def test_it_flies_a_simulated_drone(robot: Any) -> None:
     target = plant.task.target[0, 0].clone()
     curve = np.poly1d(CRAZYFLIE_21.thrust_curve[::-1])
     plant.step({"drone": torch.zeros(1, 1, 4)})  # kernels are compiled
-    onboard = robot("--lockstep", "--seconds", "3.5")
-    for step in range(1500):
-        parts = (
-            target,
-            bodies.pos[0, 0],
-            bodies.quat[0, 0],
-            bodies.lin_vel[0, 0],
-            bodies.ang_vel[0, 0],
-            bodies.ang_vel[0, 0],
-        )
-        values = torch.cat(parts).numpy()
+    onboard = simulator("--seconds", "2.5")
+    for step in range(1270):
+        parts = {
+            "target": target, "position": bodies.pos[0, 0], "rotation": bodies.quat[0, 0],
+            "velocity": bodies.lin_vel[0, 0], "angular velocity": bodies.ang_vel[0, 0],
+        }  # fmt: skip
+        values = torch.cat([parts[name] for name in SENT]).numpy()
+        onboard.now += 0.002
         if step == 0:
-            _, motors = onboard.begin(values)
+            answers = onboard.begin(values)
         else:
             onboard.send(values)
-            number, motors = onboard.receive()
-            assert number == onboard.count
-        thrust = torch.tensor(curve(motors), dtype=torch.float32)
+            answers = onboard.answers()
+        motors = [numbers for what, _, numbers in answers if what == ACTUATORS]
+        if not motors:
+            if any(what == REACT for what, _, _ in answers):  # its 2.5 s are over
+                break
+            motors = [np.zeros(4)]  # it arms
+        thrust = torch.tensor(curve(motors[0]), dtype=torch.float32)
         plant.step({"drone": drones.normalised(thrust)[None, None]})
+    assert step == pytest.approx(1252, abs=3)
     assert float((bodies.pos[0, 0] - target).norm()) < 0.05
     plant.close()
-    onboard.process.send_signal(signal.SIGTERM)
-    code, out, _ = onboard.end()
-    report = json.loads(out)
-    assert code == 0 and report["steps"] >= 1500 and report["missed_deadlines"] == 0
-
-
-def test_it_keeps_its_rate_by_the_clock(robot: Any) -> None:
-    """And acts on the newest measurement, whatever comes late or twice."""
-    values = np.zeros(19)
-    values[9] = 1.0
-    onboard = robot("--seconds", "0.5", "--stale", "5")
-    onboard.begin(values)
-    onboard.send(values, count=1)  # an older one
-    onboard.socket.sendto(b"short", ("127.0.0.1", onboard.port))
     code, out, err = onboard.end()
     assert code == 0, err
-    assert json.loads(out)["steps"] == 250
+    report = json.loads(out)
+    assert report["vehicles"][0]["largest_distance_m"] < 1.0
+    assert report["timing"]["missed"] == 0
 
 
-@pytest.mark.parametrize(
-    ("values", "options", "why"),
-    [
-        (np.zeros(19), ("--stale", "0.05"), "the measurements are stale"),
-        (np.full(19, np.nan), ("--stale", "9"), "a measurement is not a number"),
-    ],
-)
-def test_faults_end_in_the_safe_state(robot: Any, values: np.ndarray, options: tuple[str, ...], why: str) -> None:
-    onboard = robot(*options)
-    try:
-        onboard.begin(values)
-        while True:
-            onboard.receive()
-    except EOFError:
-        pass
-    code, _, err = onboard.end()
-    assert code == 4 and f"stopped: {why}." in err
+def test_datagrams_that_come_late_twice_or_damaged_change_nothing(simulator: Any) -> None:
+    values = np.zeros(16)
+    values[6] = 1.0
+    onboard = simulator()
+    onboard.begin(values)
+    for n in range(200):
+        onboard.now += 0.002
+        before = onboard.count
+        onboard.send(np.full(16, np.nan), count=before)  # an older one
+        for damaged in (b"", b"short", os.urandom(96), struct.pack("<I", TO_US) + os.urandom(92), os.urandom(2000)):
+            onboard.socket.sendto(damaged, ("127.0.0.1", onboard.port))
+        onboard.send(values + 0.001 * n)
+        assert next(what for what, _, _ in onboard.answers()) == ACTUATORS or n < 2
+    onboard.process.send_signal(signal.SIGTERM)
+
+
+def test_a_number_that_is_none_stops_the_motors_first_thing(simulator: Any, tmp_path: Path) -> None:
+    safety = tmp_path / "safety.toml"
+    safety.write_text('# stop at once\n[reactions]\nnot_finite = "stop" # here\n')
+    values = np.zeros(16)
+    values[6] = 1.0
+    onboard = simulator("--safety", str(safety))
+    onboard.begin(values)
+    for n in range(1, 20):
+        onboard.now += 0.002
+        onboard.send(values + 0.001 * n)
+        onboard.answers()
+    onboard.now += 0.002
+    onboard.send(np.where(np.arange(16) == 5, np.nan, values))
+    assert (REACT, list(REACTIONS).index("stop")) in [(what, detail) for what, detail, _ in onboard.answers()]
 
 
 def test_a_network_that_answers_otherwise_does_not_start(hover: Path, tmp_path: Path) -> None:
-    import shutil
-
     copy = Path(shutil.copytree(hover.parent, tmp_path / "edited"))
     source = copy / "policy.c"
     text = source.read_text()
@@ -174,37 +191,115 @@ def test_a_network_that_answers_otherwise_does_not_start(hover: Path, tmp_path: 
     start = text.index("{", at)
     source.write_text(text[: start + 1] + "7.0f + " + text[start + 1 :])
     subprocess.run(["make", "-s"], check=True, cwd=copy / "linux")
-    done = subprocess.run([copy / "linux" / "loop", "9"], capture_output=True, text=True, check=False)
-    assert done.returncode == 3 and "answers otherwise than in training" in done.stderr
+    done = subprocess.run([copy / "linux" / "loop", "udp://:9"], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "answers otherwise than in training" in done.stderr
+
+
+def refused(program: Path, *words: str) -> str:
+    """The one sentence of a refusal."""
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 2, done
+    (line,) = done.stderr.splitlines()
+    return line
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--seconds"], ["9", "--seconds", "nan"], ["9", "--what"], ["9", "--stale", "0"]]
+    ("words", "why"),
+    [
+        ([], "give the vehicle's URL"),
+        (["udp://:9000", "--seconds"], "wants a value"),
+        (["udp://:9000", "--seconds", "nan"], "must be a number"),
+        (["udp://:9000", "--what"], "no option --what"),
+        (["robot"], "is no address"),
+        (["mavlnk://:9000"], "no protocol mavlnk"),
+        (["udp://:90000"], "no port"),
+        (["udp://:9000?actuator=1"], "no option actuator; it has"),
+        (["mavlink://:9000?system=300"], "from 0 to 255"),
+        (["udp://:9000", "--command", "target=1,two"], "must be NAME=number"),
+        (["udp://:9000", "--safety", "/nowhere.toml"], "cannot read the safety settings"),
+        (["udp://:9000", "--log", "/nowhere/flight.mcap"], "cannot write"),
+        (["udp://8.8.8.8:9000"], "cannot listen"),
+    ],
+)  # fmt: skip
+def test_refusals_before_anything_moves(hover: Path, words: list[str], why: str) -> None:
+    assert why in refused(hover / "loop", *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("[limits]\ntilt_degrees = 3\n", 2, "no limit of this name"),
+        ("[limits]\n\nstale_ms = -1\n", 3, "must not be below 0"),
+        ("[limits]\nfence_m = nan\n", 2, "must be a number"),
+        ("stale_ms = 1\n", 1, "write [limits]"),
+        ('[reactions]\ntilt = "damp"\n', 2, '"land" or "stop"'),
+        ('[reactions]\nlean = "land"\n', 2, "no fault of this name"),
+        ("[limit]\n", 1, "write [limits]"),
+    ],
 )
-def test_wrong_arguments(hover: Path, arguments: list[str]) -> None:
-    done = subprocess.run([hover / "loop", *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "usage:" in done.stderr
+def test_safety_settings_are_refused_by_the_line(hover: Path, tmp_path: Path, text: str, line: int, why: str) -> None:
+    file = tmp_path / "safety.toml"
+    file.write_text(text)
+    said = refused(hover / "loop", "udp://:9000", "--safety", str(file))
+    assert said.startswith(f"line {line} of the safety settings")
+    assert why in said
 
 
 def test_a_port_that_is_taken_is_said(hover: Path) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind(("127.0.0.1", 0))
-        for where, why in (
-            (str(taken.getsockname()[1]), "cannot listen on UDP port"),
-            ("robot", "robot is no UDP port"),
-        ):
-            done = subprocess.run([hover / "loop", where], capture_output=True, text=True, check=False)
-            assert done.returncode == 4 and why in done.stderr
+        said = refused(hover / "loop", f"mavlink://127.0.0.1:{taken.getsockname()[1]}")
+    assert "is another program using it?" in said
+
+
+def test_faults_reactions_and_limits_are_those_of_the_runtime_in_python() -> None:
+    settings, robot = (SOURCES / "settings.cpp").read_text(), (SOURCES / "robot.hpp").read_text()
+    texts = re.findall(
+        r'"([^"]*)"', settings[settings.index("reaction_names[reactions]") : settings.index("namespace {")]
+    )
+    assert texts == [*REACTIONS, "", *FAULTS, "", *FAULTS.values()]
+    fields = re.search(r"struct Limits \{(.*?)\};", robot, re.S)
+    assert fields is not None
+    names = re.findall(r"\b([a-z]+(?:_[a-z]+)*)[,;]", re.sub(r"/\*.*?\*/", "", fields[1]))
+    assert names == [f.name for f in dataclasses.fields(Limits)]
+
+
+def test_a_text_of_a_contract_cannot_leave_its_literal(tmp_path: Path) -> None:
+    text = 'a"b\\c??/\n*/ "; system("x"); // é ' + "long " * 100
+    file = tmp_path / "text.cpp"
+    file.write_text(f"#include <cstdio>\nint main() {{ std::fputs({text_of(text)}, stdout); }}\n")
+    subprocess.run(["g++", "-std=c++17", "-Wall", "-Werror", "-o", tmp_path / "text", file], check=True)
+    assert subprocess.run([tmp_path / "text"], capture_output=True, check=True).stdout.decode() == text
 
 
 @pytest.mark.parametrize("task", ["go2-velocity", "table-reach", "volley-hit", "drone-hover-gru"])
 def test_every_kind_of_robot_compiles(task: str, tmp_path: Path) -> None:
-    folder = built(export_bundle(*open_run(Path(task)), tmp_path / "out", target="linux") / "linux")
-    assert os.access(folder / "loop", os.X_OK)
+    policies, contract = open_run(Path(task))
+    folder = build(export_bundle(policies, contract, tmp_path / "out", target="linux"))
+    said = subprocess.run([folder / "loop", "--describe"], capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"{contract.task_id}, agent group")
 
 
 def test_several_groups_have_programs_of_their_own(tmp_path: Path) -> None:
     policies = {"keeper": make_policy((8,)), "striker-2": make_policy((6,), seed=1)}
     contract = build_contract(make_env(**{"keeper": make_group(), "striker-2": make_group()}))
-    folder = built(export_bundle(policies, contract, tmp_path / "out", target="linux") / "linux")
+    folder = build(export_bundle(policies, contract, tmp_path / "out", target="linux"))
     assert os.access(folder / "loop_keeper", os.X_OK) and os.access(folder / "loop_striker-2", os.X_OK)
+
+
+def test_a_link_of_ones_own_is_built_in(hover: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(hover.parent, tmp_path / "own"))
+    build(copy, "LINKS=example_link.cpp")
+    assert "is the vehicle plugged in?" in refused(copy / "linux" / "loop", "example:///dev/nothing")
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
+def test_cmake_builds_the_same_program(hover: Path, tmp_path: Path) -> None:
+    subprocess.run(["cmake", "-S", hover, "-B", tmp_path, "-DCMAKE_BUILD_TYPE=Debug"], check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", tmp_path], check=True, capture_output=True)
+    said = [
+        subprocess.run([folder / "loop", "--describe"], capture_output=True, check=True).stdout
+        for folder in (hover, tmp_path)
+    ]
+    assert said[0] == said[1]

@@ -54,13 +54,9 @@ def test_every_metric_has_a_definition(env: Env) -> None:
 
 
 def test_the_contract_says_how_actions_reach_the_motors(env: Env) -> None:
-    """In words and numbers, and unchanged through JSON; only commands to another policy reach none."""
+    """In words and numbers, and unchanged through JSON."""
     contract = build_contract(env)
-    skill = bool(TASKS[env.task_id].wrapper) and env.task_id == "drone-track-hierarchical"
     for group in contract.groups.values():
-        if skill:
-            assert group.actuation is None
-            continue
         a = group.actuation
         assert a is not None and a.steps
         named = [r.name for r in a.multirotor.rotors] if a.multirotor else [j.name for j in a.joints]

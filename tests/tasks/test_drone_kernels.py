@@ -139,7 +139,7 @@ def pursuit(n: int) -> dict[str, torch.Tensor]:
     sums = distance.numpy(), total.numpy(), count.numpy(), turned.numpy()
     kernels.pursue(*arrays, steps.numpy(), 20, 1.5, *sums, astray.numpy())
     near, on_target, *motion = (t.numpy() for t in out.values())
-    kernels.pull(sums[0], near, on_target)
+    kernels.closeness(sums[0], near, on_target)
     kernels.motion_rewards(arrays[0], last.numpy(), previous.numpy(), crashed.numpy(), *motion)
     metrics = {name: torch.full((n,), math.nan) for name in ("success", "error", "drift", "metric_crash")}
     figures = (t.numpy() for t in metrics.values())

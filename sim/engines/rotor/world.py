@@ -35,6 +35,7 @@ from rookery.sim.multirotor import factors
 from rookery.sim.multirotor import layout as at
 from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.multirotor.cascade import DIRECT, MEMORY
+from rookery.sim.multirotor.lanes import from_lanes, to_lanes
 from rookery.sim.multirotor.layout import LANES
 from rookery.sim.multirotor.wakes import WAKES
 from rookery.sim.multirotor.winds import Wind
@@ -335,46 +336,50 @@ class RotorWorld(World):
 
     # Keeping
 
-    def _arrays(self) -> dict[str, np.ndarray]:
+    def _by_world(self) -> dict[str, np.ndarray]:
+        """Arrays [blocks, ..., k LANES]."""
         return {
             "bodies": self.bodies_lanes, "varied": self.varied, "worlds": self.worlds, "memory": self.memory,
-            "levels": self.levels, "command_rows": self.command_rows, "gust": self.wind.gust,
+            "gust": self.wind.gust, "commands": self.commands.swapaxes(0, 1),
         }  # fmt: skip
 
     def snapshot(self) -> dict[str, Tensor]:
-        out = {name: torch.as_tensor(a).clone().cpu() for name, a in self._arrays().items()}
-        out["commands"] = torch.as_tensor(self.commands).clone().cpu()
-        out |= {f"streams.{k}": v.cpu() for k, v in self.wind.streams.state_dict().items()}
+        """Worlds come first, [N, ..., k], so that states of several sets of worlds can be joined."""
+        out = {name: torch.from_numpy(from_lanes(a, self.num_envs)) for name, a in self._by_world().items()}
+        out |= {"levels": torch.tensor(self.levels), "command_rows": torch.tensor(self.command_rows)}
+        out |= self.wind.snapshot_streams(self.num_envs)
         out["failures"] = torch.tensor(self.failures)
-        out["num_envs"] = torch.tensor(self.num_envs)
         return out
 
     def check_snapshot(self, snapshot: dict[str, Tensor]) -> None:
         own = self.snapshot()
-        check_tensors({"num_envs": own["num_envs"]}, snapshot)
-        worlds = int(snapshot["num_envs"])
-        bodies = snapshot["bodies"].shape[1] if "bodies" in snapshot and snapshot["bodies"].dim() > 1 else 0
+        check_tensors({}, snapshot)
+        held = snapshot["bodies"].shape[:2] if "bodies" in snapshot and snapshot["bodies"].dim() > 1 else (0, 0)
+        worlds, bodies = held
         if (worlds, bodies) != (self.num_envs, self.bodies_lanes.shape[1]):
             raise RookeryError(
                 f"the snapshot holds {worlds} worlds of {bodies} bodies, this world has {self.num_envs} of "
                 f"{self.bodies_lanes.shape[1]}: use the same task and num_envs."
             )
         planned = snapshot.get("commands", own["commands"])
-        if planned.dim() == own["commands"].dim() and len(
-            planned
+        if (
+            planned.dim() == own["commands"].dim() and planned.shape[1]
         ):  # one row for each physics step that was ever planned
-            own["commands"] = own["commands"][:1].expand(len(planned), *own["commands"].shape[1:])
+            own["commands"] = own["commands"][:, :1].expand(-1, planned.shape[1], *own["commands"].shape[2:])
         check_tensors(own, snapshot)
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         self.check_snapshot(snapshot)
-        for name, a in self._arrays().items():
-            torch.as_tensor(a).copy_(snapshot[name])
-        self.commands = self.array(snapshot["commands"].clone())
+        steps = snapshot["commands"].shape[1]
+        self.commands = np.zeros((steps, *self.commands.shape[1:]))
+        for name, a in self._by_world().items():
+            to_lanes(snapshot[name].numpy(), a)
+        self.levels[:] = snapshot["levels"].numpy()
+        self.command_rows[:] = snapshot["command_rows"].numpy()
         self.wind.follow()
         self._bound = None
         self._planned = True
-        self.wind.streams.load_state_dict({k[8:]: v for k, v in snapshot.items() if k.startswith("streams.")})
+        self.wind.restore_streams(snapshot)
         self.impulse[:] = 0.0
         self.when[:] = torch.inf
         self.failures = int(snapshot["failures"])

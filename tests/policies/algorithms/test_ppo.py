@@ -12,7 +12,7 @@ from policies_fake import FakeEnv
 from torch import nn
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.algorithms.ppo_targets import _final_values
+from rookery.policies.algorithms.ppo_targets import final_values
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
@@ -372,7 +372,7 @@ def test_truncated_worlds_are_bootstrapped_from_their_own_last_observations(crit
     drive.collect()
     truncated = learner.rollout.truncated
     assert (truncated.sum(1) > 0).any() and not truncated[:, 0].all()
-    torch.testing.assert_close(_final_values(learner, lambda x: x), wanted)
+    torch.testing.assert_close(final_values(learner, lambda x: x), wanted)
     assert wanted.abs().max() > 0.05
 
 
@@ -397,7 +397,7 @@ def test_the_last_observation_is_normalized_before_the_critic_sees_it(critic):
 
     ppo.env.step = noting
     Drive(ppo).collect()
-    got = _final_values(learner, lambda x: x)
+    got = final_values(learner, lambda x: x)
     assert notes
     for t, truncated, obs, state in notes:
         x = ((obs - mean) / std).clamp(-3.0, 3.0)

@@ -98,8 +98,8 @@ def test_updates_equal_those_of_torch(updates: int, max_grad_norm: float) -> Non
         batch = samples(learner, 1200, True)
         g = torch.Generator().manual_seed(6)
         for _ in range(2 * updates):
-            for minibatch, rows in learner.epoch(batch, g):
-                ppo.learn(learner, minibatch, rows)
+            for minibatch, rows, count in learner.epoch(batch, g):
+                ppo.learn(learner, minibatch, rows, count)
         ends.append(learner)
     mine, reference = ends
     assert mine.adam.steps == reference.adam.steps == 6 * updates

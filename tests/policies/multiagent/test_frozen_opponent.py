@@ -11,7 +11,7 @@ from policies_fake import FakeEnv
 
 import rookery
 from rookery.cli.main import main
-from rookery.policies.multiagent.frozen_opponent import FrozenOpponentEnv
+from rookery.policies.multiagent.frozen_opponent import EITHER, FrozenOpponentEnv
 from rookery.policies.training.evaluate import evaluate
 from rookery.sim.errors import RookeryError
 
@@ -83,6 +83,64 @@ def test_everything_that_trainers_read_is_of_the_learners_agents(team: str, own:
     assert env.active["point"].tolist() == [[own == 0]] * 8
 
 
+def test_either_side_is_played_evenly_and_every_number_is_that_sides() -> None:
+    """Against the match itself: each world changes sides with its episodes, sides and serves come out even."""
+    match = rookery.make("volley-1v1", 6, seed=3)
+    env = FrozenOpponentEnv(rookery.make("volley-1v1", 6, seed=3), react, EITHER)
+    obs = match.reset()[0]["drone"]
+    mine = env.reset()[0]["drone"]
+    side, every = torch.arange(6) % 2, torch.arange(6)
+    total = torch.zeros(6)
+    sides, serves, wins = [], [], []
+    for t in range(600):
+        assert torch.equal(mine[:, 0], obs[every, side])
+        assert torch.equal(env.state[:, :-1], match.state) and torch.equal(env.state[:, -1].long(), side)
+        action = torch.full((6, 1, 4), 0.1 * (t % 5) - 0.2)
+        both = react({"drone": obs})["drone"]
+        both[every, side] = action[:, 0]
+        full, reward, _, _, info = match.step(both)
+        part, r, _, _, i = env.step(action)
+        obs, mine = full["drone"], part["drone"]
+        assert torch.equal(r["drone"][:, 0], reward["drone"][every, side])
+        assert torch.equal(i["events"]["hit"][:, 0], info["events"]["hit"][every, side])
+        total += r["drone"][:, 0]
+        if "episode" not in info:
+            continue
+        ids = info["episode"]["ids"]
+        last = info["final_observation"]["drone"]
+        assert torch.equal(i["final_observation"]["drone"][:, 0], last[every, side])
+        assert torch.equal(i["final_state"], torch.cat((info["final_state"], side[:, None].float()), 1))
+        torch.testing.assert_close(i["episode"]["return"]["drone"], total[ids])
+        metrics = info["episode"]["metrics"]
+        own = torch.where(side[ids] == 0, metrics["near_wins"], metrics["far_wins"])
+        assert torch.equal(i["episode"]["metrics"]["success"], own)
+        assert torch.equal(i["episode"]["side"], side[ids])
+        sides += side[ids].tolist()
+        serves += torch.where(side[ids] == 0, metrics["near_serves"], metrics["far_serves"]).tolist()
+        wins += own.tolist()
+        total[ids] = 0.0
+        side[ids] = 1 - side[ids]
+    assert len(sides) > 40 and abs(sum(sides) - len(sides) / 2) <= 3, "worlds change sides"
+    assert abs(sum(serves) - len(serves) / 2) < 3.0 * (len(serves) / 4) ** 0.5
+    assert env.population.games[0] > 20 and 0 < sum(wins) < len(wins)
+    assert env.state_size == match.state_size + 1
+
+
+def test_sides_continue_from_a_saved_state() -> None:
+    env, other = (FrozenOpponentEnv(rookery.make("volley-1v1", 4, seed=s), react, EITHER) for s in (1, 2))
+    action = torch.full((4, 1, 4), 0.1)
+    other.reset()
+    env.reset()
+    for _ in range(90):
+        env.step(action)
+    other.load_state_dict(env.state_dict())
+    assert env.side.tolist() == other.side.tolist() != [0, 1, 0, 1]
+    for _ in range(60):
+        a, b = (e.step(action) for e in (env, other))
+        assert torch.equal(a[0]["drone"], b[0]["drone"])
+    assert torch.equal(env.population.games, other.population.games)
+
+
 def test_the_controller_beats_a_drone_that_does_nothing() -> None:
     env = rookery.make("volley-1v1-frozen", 8)
     neutral = torch.tensor(env.groups["drone"].action.neutral).expand(8, 1, -1)
@@ -109,6 +167,19 @@ def test_what_has_no_such_team_is_refused() -> None:
         FrozenOpponentEnv(rookery.make("volley-1v1"), react, "nera")
     with pytest.raises(RookeryError, match="unknown team of drone-hover 'near'"):
         FrozenOpponentEnv(rookery.make("drone-hover"), react, "near")
+
+
+class Uneven(Pair):
+    teams = {"near": {"point": (0,)}, "far": {"point": (1, 2)}}  # noqa: RUF012
+
+
+def test_teams_that_differ_have_no_either_side() -> None:
+    with pytest.raises(
+        RookeryError, match="the teams of fake differ, so nobody plays either of them: choose one of near"
+    ):
+        FrozenOpponentEnv(Uneven(agents=3), react, EITHER)
+    with pytest.raises(RookeryError, match="unknown team of drone-hover 'either'"):
+        FrozenOpponentEnv(rookery.make("drone-hover"), react, EITHER)
 
 
 def test_it_is_trained_evaluated_filmed_and_exported_and_then_an_opponent(

@@ -8,7 +8,7 @@ from tug import Tug, head_start
 
 import rookery
 from rookery.making import make_shard
-from rookery.policies.multiagent.match import MatchResult, Tally, match
+from rookery.policies.multiagent.match import Alternating, MatchResult, Tally, match
 from rookery.sim.env import Act
 from rookery.sim.errors import RookeryError
 
@@ -83,6 +83,56 @@ def test_every_start_is_counted_as_computed_by_hand(worlds: int):
     assert played.shares == {"serves": {who: Tally(*counts) for who, counts in serves.items()}}
     assert played.total.episodes == episodes and min(played.total.a, played.total.b, played.total.nobody) > 0
     assert played.metrics == pytest.approx({"lead": sum(leads) / len(leads)}, abs=1e-6)
+
+
+@pytest.mark.parametrize("team", ["near", "far"])
+@pytest.mark.parametrize("worlds", [1, 5, 8])
+def test_one_team_throughout_is_counted_as_computed_by_hand(team: str, worlds: int):
+    """Of groups in which a player has no agent it need not say anything."""
+    episodes = 23
+    played = match(Tug(worlds, worlds, draw_below=0.1), pull(0.4), pull(0.1), episodes, team=team)
+    counts = [0, 0, 0]
+    for world in range(worlds):
+        for episode in range(episodes // worlds + (world < episodes % worlds)):
+            head = float(head_start(torch.tensor(world), torch.tensor(episode)))
+            ahead = (head if team == "near" else -head) + 0.3  # of A
+            counts[2 if abs(ahead) <= 0.1 else int(ahead < 0.0)] += 1
+    assert played.total == Tally(*counts) and played.sides == {team: played.total}
+    assert tuple(played.outcome.shape) == (1, episodes)
+
+
+class Begins(Tug):
+    """It says where episodes begin."""
+
+    @property
+    def episode_start(self):
+        return self.clock == 0
+
+
+def test_sides_change_with_every_episode_and_are_counted():
+    env = Begins(6, 6, advantage=0.0)
+    act = Alternating(env, pull(0.5), pull(0.2))
+    obs, _ = env.reset()
+    played: dict[int, list[str]] = {world: [] for world in range(6)}
+    for _ in range(60):
+        obs, _, _, _, info = env.step(act(obs))
+        if "episode" in info:
+            for world, won in zip(
+                info["episode"]["ids"].tolist(), info["episode"]["metrics"]["near_wins"], strict=True
+            ):
+                played[world].append("near" if won else "far")  # A wins wherever it plays
+    for world, sides in played.items():
+        assert sides[:4] == (["near", "far"] * 2 if world % 2 == 0 else ["far", "near"] * 2)
+        assert len(sides) > 15
+    assert abs(act.episodes["near"] - act.episodes["far"]) <= 6
+    assert sum(act.episodes.values()) == sum(map(len, played.values())) + int(env.episode_start.logical_not().sum())
+    env = Begins(5, 5, advantage=0.0)
+    always = Alternating(env, pull(0.5), pull(0.2), "far")
+    obs, _ = env.reset()
+    for _ in range(9):
+        obs, _, _, _, info = env.step(always(obs))
+        assert "episode" not in info or info["episode"]["metrics"]["far_wins"].all()
+    assert always.episodes["near"] == 0 and always.episodes["far"] > 5
 
 
 def test_what_diverged_nobody_won():
@@ -186,6 +236,8 @@ def test_what_cannot_be_is_refused():
             match(env, pull(0.1), pull(0.2), episodes)
     with pytest.raises(RookeryError, match="num_envs must be even"):
         match(Tug(3, 1), pull(0.1), pull(0.2), 4)
+    with pytest.raises(RookeryError, match="unknown team of tug 'nera': did you mean 'near'"):
+        match(env, pull(0.1), pull(0.2), 4, team="nera")
     with pytest.raises(RookeryError, match=r"give near_wins and far_wins"):
         match(Nameless(4, 2), pull(0.1), pull(0.2), 4)
     for teams, said in (

@@ -135,6 +135,33 @@ def test_a_saved_state_continues_exactly(memory):
         assert mine["opponent.memory.2.point"].any()
 
 
+class Judged(Duel):
+    """The near side wins against members that act positively."""
+
+    def step(self, actions):
+        *result, info = super().step(actions)
+        if "episode" in info:
+            lost = actions["point"][info["episode"]["ids"], 1, 0] < 0.0
+            metrics = {"near_wins": (~lost).float(), "far_wins": lost.float()}
+            info["episode"] = info["episode"] | {"metrics": info["episode"]["metrics"] | metrics}
+        return (*result, info)
+
+
+def test_it_knows_how_often_the_learner_wins_against_each_member():
+    env = FrozenOpponentEnv(Judged(horizon=2), [constant(0.5), constant(-0.5), constant(0.2)], "near", [1.0, 1.0, 0.0])
+    env.reset()
+    assert env.population.win_rates.tolist() == [0.5, 0.5, 0.5]
+    for _ in range(100):
+        env.step(torch.zeros(WORLDS, 1, 1))
+    rates = env.population.win_rates
+    assert rates[0] > 0.95 and rates[1] < 0.05 and rates[2] == 0.5
+    population = env.population
+    population.games[:] = population.points[:] = 0.0
+    population.record(torch.tensor([0, 2, 0]), torch.tensor([1.0, 0.5, 0.0]))
+    population.record(torch.tensor([0]), torch.tensor([1.0]))
+    assert population.games.tolist() == [2 * 0.99 + 1, 0.0, 1.0] and population.points.tolist() == [1.99, 0.0, 0.5]
+
+
 def test_the_same_seed_gives_the_same_opponents():
     env = FrozenOpponentEnv(Duel(), [constant(0.0), constant(0.1)], "near")
     drawn = []

@@ -63,7 +63,8 @@ def test_gradient_equals_autograd_and_the_policy_has_no_part_in_it(masked, criti
     active = None if env.active is None else env.active["point"]
     samples = a.samples(drive.obs["point"], env.state if critic == "central" else None, active)
     size = samples.advantage.shape[1]
-    sums = ppo.learn(a, samples, slice(0, size))
+    count = size if samples.active is None else samples.active.sum(1, keepdim=True)
+    sums = ppo.learn(a, samples, slice(0, size), count)
     mlp = a.estimator.network
     weights = [p[0].clone().requires_grad_() for pair in zip(mlp.weights, mlp.biases, strict=True) for p in pair]
     x = a.rollout.observation.reshape(size, -1)

@@ -149,6 +149,31 @@ def rl_games(folder: Path) -> tuple[Path, Act]:
     return folder / "hover.pth", act
 
 
+def rl_games_sac(folder: Path) -> tuple[Path, Act]:
+    """Of the library's own model, with what `SACAgent.get_full_state_weights` saves of it."""
+    from rl_games.algos_torch import torch_ext
+    from rl_games.algos_torch.models import ModelSACContinuous
+    from rl_games.algos_torch.network_builder import SACBuilder
+
+    builder = SACBuilder()
+    mlp = {"units": [32, 16], "activation": "relu", "initializer": {"name": "default"}}
+    builder.load({"separate": True, "space": {"continuous": {}}, "mlp": mlp, "log_std_bounds": [-5.0, 2.0]})
+    sizes = {"obs_dim": INPUTS, "action_dim": 4, "actions_num": 4, "input_shape": (INPUTS,)}
+    model = ModelSACContinuous(builder).build(sizes | {"normalize_input": True, "normalize_value": False})
+    model.train()
+    for _ in range(3):
+        model.running_mean_std(1.0 + 2.0 * torch.randn(100, INPUTS))
+    model.eval()
+    networks = {name: getattr(model.sac_network, name).state_dict() for name in ("actor", "critic", "critic_target")}
+    statistics = {"running_mean_std": model.running_mean_std.state_dict()}
+    torch_ext.save_checkpoint(str(folder / "hover"), networks | statistics | {"epoch": 2, "frame": 640})
+
+    def act(obs: torch.Tensor) -> torch.Tensor:
+        return model.actor(model.norm_obs(obs.clone())).mean.detach().clamp(-1.0, 1.0)
+
+    return folder / "hover.pth", act
+
+
 def torchrl(folder: Path, outputs: int = 4) -> tuple[Path, Act]:
     from tensordict import TensorDict
     from tensordict.nn import AddStateIndependentNormalScale, NormalParamExtractor, TensorDictModule
@@ -182,6 +207,7 @@ TOLD = {"activation": "elu", "squash": "clip"}
         (rsl_rl, {"activation": "elu"}), (ppo, {}), (default_ppo, {}), (gsde, {}), (a2c, {}), (sac, {}), (gsde_sac, {}),
         (td3, {}),
         (skrl, {"activation": "relu", "squash": "clip"}), (rl_games, TOLD), (torchrl, TOLD | {"squash": "tanh"}),
+        (rl_games_sac, {"activation": "relu"}),
         (torchrl_extractor, TOLD | {"squash": "tanh"}),
     ],
     ids=lambda x: getattr(x, "__name__", ""),

@@ -64,11 +64,20 @@ def rsl_rl_3(folder: Path, model: dict[str, Any], **others: Any) -> Path:
     return folder / "model_8.pt"
 
 
+def saved(folder: Path, checkpoint: dict[str, Any]) -> Path:
+    torch.save(checkpoint, folder / "model.pth")
+    return folder / "model.pth"
+
+
 def rl_games(folder: Path, more: dict[str, Any] | None = None) -> Path:
     layers = net("a2c_network.actor_mlp", (INPUTS, 8)) | linear("a2c_network.mu", 8, OUTPUTS)
     beside = {"a2c_network.sigma": torch.zeros(OUTPUTS)} | linear("a2c_network.value", 8, 1)
     torch.save({"model": layers | beside | (more or {})}, folder / "hover.pth")
     return folder / "hover.pth"
+
+
+def rl_games_sac(actor: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"actor": actor, "critic": {}, "critic_target": {}} | more
 
 
 def sb3(folder: Path, weights: dict[str, Any], compression: int = zipfile.ZIP_STORED, **about: Any) -> Path:
@@ -119,6 +128,7 @@ W = torch.zeros(8, 8)
         (lambda f: rsl_rl(f, net("mlp") | {"mlp.1.gain": W}), "mlp.1.gain"),
         (lambda f: rsl_rl_3(f, net("actor") | {"actor.1.gain": W}), "actor.1.gain"),
         (lambda f: rl_games(f, {"a2c_network.extra.weight": W}), "a2c_network.extra"),
+        (lambda f: saved(f, rl_games_sac(net("trunk") | {"trunk.1.gain": W})), "trunk.1.gain"),
     ],
 )
 def test_what_would_be_left_out_of_an_actor_is_refused(make, left_out, tmp_path):
@@ -266,7 +276,9 @@ def _std() -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize(
     ("saved", "said"),
     [
-        ({"actor": {}, "critic": {}, "critic_target": {}}, "is of rl_games' SAC, which is not read: export the actor"),
+        ({"actor": {}, "critic": {}, "critic_target": {}}, "holds no perceptron"),
+        (rl_games_sac(net("trunk", (INPUTS, 8, 5))), "is of rl_games' SAC and gives no deviation for each mean"),
+        (rl_games_sac(net("trunk", (INPUTS, 8, 6)), running_mean_std=3), "statistics in running_mean_std"),
         ({"model": {"a2c_network.logits.weight": W}}, "is of rl_games and holds no means of continuous actions"),
         ({"model": {"x": 3}}, "is of rl_games and holds no means"),
         ({"model_state_dict": net("actor"), "obs_norm_state_dict": 3}, "statistics in obs_norm_state_dict"),

@@ -80,7 +80,7 @@ def test_recipes_are_of_tasks_and_of_policies_in_the_zoo():
     assert set(recipe_files()) <= {*zoo(), *TASKS}
 
 
-@pytest.mark.parametrize("task", ["drone-formation", "drone-track-hierarchical", "hand-grasp-objects"])
+@pytest.mark.parametrize("task", ["drone-formation", "hand-grasp-objects"])
 def test_a_task_without_stages_has_one_by_its_preset(task):
     """Of its own recipe, of that of the class that it derives from, or of the task that a set is of."""
     (stage,) = find_recipe(task).stages

@@ -8,6 +8,7 @@ import pytest
 
 from rookery.experiments.runs import open_run
 from rookery.sim2real.export.bundle import export_bundle
+from tests.sim2real.runtime.programs import build
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +16,22 @@ def hover_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of the stored drone-hover policy."""
     policies, contract = open_run(Path("drone-hover"))
     return export_bundle(policies, contract, tmp_path_factory.mktemp("hover") / "bundle")
+
+
+@pytest.fixture(scope="session")
+def hover_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the stored drone-hover policy with its C++ program, built."""
+    bundle = export_bundle(*open_run(Path("drone-hover")), tmp_path_factory.mktemp("hover") / "bundle", target="linux")
+    build(bundle)
+    return bundle
+
+
+@pytest.fixture(scope="session")
+def walk_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of the stored go2-velocity policy with its C++ program, built."""
+    bundle = export_bundle(*open_run(Path("go2-velocity")), tmp_path_factory.mktemp("walk") / "bundle", target="linux")
+    build(bundle)
+    return bundle
 
 
 @pytest.fixture(scope="session")

@@ -34,13 +34,21 @@ class Flight:
     """One drone from the ground to the policy and down again; `run` steps everything by control steps."""
 
     def __init__(self, bundle: Path, *, seed: int = 0, seconds: float = math.inf, **overrides: Any) -> None:
+        self.bundle = bundle
         self.clock = ManualClock()
         self.controller = self.load(bundle)
         self.link = self.connect(seed)
         self.vehicle = self.link.vehicle
         self.said: list[str] = []
+        self.pilot = self.pilot_of(seconds, **overrides)
+        self.watchdog = self.watchdog_of()
+        self.runtime_alive = True
+        self.record: StepRecord | None = None
+
+    def pilot_of(self, seconds: float, **overrides: Any) -> Any:
+        """The pilot."""
         settings = safety_settings(self.controller.contract, self.controller.group)
-        self.pilot = Pilot(
+        return Pilot(
             self.controller,
             self.link,
             library(),
@@ -50,9 +58,13 @@ class Flight:
             say=self.said.append,
             **overrides,
         )
-        self.watchdog = Watchdog([self.pilot], self.clock)
-        self.runtime_alive = True
-        self.record: StepRecord | None = None
+
+    def watchdog_of(self) -> Any:
+        """The watchdog of the pilot."""
+        return Watchdog([self.pilot], self.clock)
+
+    def close(self) -> None:
+        """End the runtime."""
 
     def load(self, bundle: Path) -> Controller:
         """The policy."""

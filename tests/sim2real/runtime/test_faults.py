@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -101,30 +102,41 @@ FAULTS: dict[str, Callable[[Flight], None]] = {
 }  # fmt: skip
 
 
-def check(bundle: Path, fault: str, times: int) -> None:
+def check(fly: Callable[..., Flight], bundle: Path, fault: str, strike: Callable[[Flight], None], times: int) -> None:
+    """A fault at random moments of flights, each from a start of its own.
+
+    Args:
+        fly: makes a flight.
+        bundle: for it.
+        fault: name of what the filter finds; "" where nothing is left to find it.
+        strike: lets it happen.
+        times: flights.
+    """
     rng = np.random.default_rng(len(fault))
     for k in range(times):
-        flight = Flight(bundle, seed=k)
-        flight.begin()
-        flight.run(int(rng.integers(1, 100)))
-        assert flight.pilot.phase is Phase.POLICY, flight.said
-        FAULTS[fault](flight)
-        assert flight.seconds_to_safety() <= SAFE_S, (fault, k, flight.said)
-        if flight.pilot.fault is not None:
-            assert flight.pilot.fault.name == fault
-        if k < 2:
-            assert flight.lands(hardest=4.0 if fault == "tilt" else 1.5), (fault, k)  # from 75 degrees it falls first
+        with closing(fly(bundle, seed=k)) as flight:
+            flight.begin()
+            flight.run(int(rng.integers(1, 100)))
+            assert flight.pilot.phase is Phase.POLICY, flight.said
+            strike(flight)
+            assert flight.seconds_to_safety() <= SAFE_S, (fault, k, flight.said)
+            if fault:
+                assert flight.pilot.fault is not None
+                assert flight.pilot.fault.name == fault
+            if k < 2:
+                hardest = 4.0 if fault == "tilt" else 1.5  # from 75 degrees it falls first
+                assert flight.lands(hardest), (fault, k)
 
 
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_a_safe_state_within_80_ms(hover_bundle: Path, fault: str) -> None:
-    check(hover_bundle, fault, 2)
+    check(Flight, hover_bundle, fault, FAULTS[fault], 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_a_hundred_times(hover_bundle: Path, fault: str) -> None:
-    check(hover_bundle, fault, 100)
+    check(Flight, hover_bundle, fault, FAULTS[fault], 100)
 
 
 def test_it_flies_on_when_a_third_of_the_measurements_is_lost(hover_bundle: Path) -> None:

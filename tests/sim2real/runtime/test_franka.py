@@ -46,7 +46,7 @@ def steps(log: Path, phase: str = "policy") -> list[dict[str, Any]]:
 
 def nearest(log: Path, what: str, goal: Any = None) -> float:
     """m, the least distance of something from the goal while the policy acted."""
-    rows = [row["state"] for row in steps(log)]
+    rows = [row["state"] | row["estimates"] for row in steps(log)]
     return min(
         float(np.linalg.norm(np.subtract(row[what], row["goal's position"] if goal is None else goal))) for row in rows
     )

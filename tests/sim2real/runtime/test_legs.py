@@ -96,6 +96,25 @@ def test_joints_are_damped_within_80_ms(walk_bundle: Path, fault: str) -> None:
             assert walk.lands(), (fault, seed, walk.said)
 
 
+def test_the_watchdog_leaves_a_loop_that_goes_on_alone(walk_bundle: Path) -> None:
+    """It would overrule what ends an emergency: motors that are switched off where the robot lies."""
+    walk = Walk(walk_bundle)
+    walk.begin()
+    walk.clock.moment += 0.1
+    walk.watchdog.look()
+    assert walk.pilot.fault is not None
+    assert walk.pilot.fault.name == "hung"
+    walk.run(1)
+    reactions: list[str] = []
+    walk.link.react = reactions.append  # type: ignore[method-assign]
+    walk.clock.moment += 0.02
+    walk.watchdog.look()
+    assert not reactions
+    walk.clock.moment += 0.02
+    walk.watchdog.look()
+    assert reactions == ["damp"]
+
+
 def with_reaction(walk: Walk, fault: str, reaction: str) -> None:
     reactions = {**walk.pilot.settings.reactions, fault: reaction}
     walk.pilot.settings = dataclasses.replace(walk.pilot.settings, reactions=reactions)

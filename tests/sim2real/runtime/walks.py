@@ -26,10 +26,10 @@ def controller(bundle: Path) -> Controller:
     return Controller(bundle)
 
 
-def vehicle(**options: Any) -> JointVehicle:
+def vehicle(control_dt: float = 0.02, timeout_s: float = TIMEOUT_S, **options: Any) -> JointVehicle:
     """A Go2 on the ground."""
-    env = rookery.make("go2-velocity", num_envs=1, config={"dt": DRIVE_DT})  # type: ignore[arg-type]
-    return JointVehicle(env, timeout_s=TIMEOUT_S, **options)
+    config: Any = {"dt": DRIVE_DT, "control_dt": control_dt}
+    return JointVehicle(rookery.make("go2-velocity", num_envs=1, config=config), timeout_s=timeout_s, **options)
 
 
 class Walk(Flight):

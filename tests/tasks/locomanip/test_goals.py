@@ -72,7 +72,7 @@ def test_a_look_ahead_is_the_goal_of_later() -> None:
     assert torch.allclose(turn[same], turned[same], atol=1e-5)
 
 
-def test_goals_on_their_way_are_as_torch_has_them() -> None:
+def test_goals_on_their_way_are_as_the_formulas_have_them() -> None:
     g = goals()
     way = torch.Generator().manual_seed(0)
     g.clock.copy_(4.0 * torch.rand(N, generator=way))

@@ -1,4 +1,4 @@
-"""How episodes begin and what arm tasks remember of success: compiled passes against plain ones."""
+"""How episodes begin and what arm tasks remember of success."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 import rookery
-from rookery.tasks.manipulation.arm_task import note_done
-from rookery.tasks.manipulation.meta_world import choose_places
+from rookery.tasks.manipulation.meta_world import first_apart
 
 
 def test_a_reset_arm_is_as_it_will_be_read_and_the_others_stay():
@@ -48,8 +47,8 @@ def test_places_are_the_first_pair_that_is_apart():
     size = np.array([[1.0, 0.5, 0.0], [1.0, 0.25, 0.5]], np.float32)
     draws = np.random.default_rng(0).random((200, 4, 2, 3), np.float32)
     draws[0] = 0.5  # no pair is apart: 0.5 m in x, 0.125 m in y
-    out = np.zeros((2, 200, 3), np.float32)
-    choose_places(draws, low, size, 0.8, out)
+    out = first_apart(torch.from_numpy(low + draws * size), 0.8).numpy()
+    assert out.shape == (2, 200, 3)
     tries = []
     for world in range(200):
         pairs = low + draws[world] * size
@@ -61,13 +60,16 @@ def test_places_are_the_first_pair_that_is_apart():
 
 def test_success_is_counted_until_it_comes_and_while_it_lasts():
     course = torch.tensor([[0, 1, 1, 0, 1], [0, 0, 0, 0, 0], [1, 0, 1, 1, 1]], dtype=torch.bool)
-    done, ever = torch.zeros(3, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)
-    lasting, waited = torch.zeros(3, dtype=torch.int64), torch.zeros(3)
+    env = rookery.make("table-reach", 3)
+    env.reset()
+    task = env.task
     history = []
     for now in course.T:
-        note_done(now.contiguous().numpy(), done.numpy(), lasting.numpy(), ever.numpy(), waited.numpy())
-        assert torch.equal(done, now)
-        history.append(lasting.tolist())
+        task.evaluate = lambda now=now: ({"score": torch.zeros(3)}, now)
+        task.advance()
+        assert torch.equal(task.done, now)
+        history.append(task.done_steps.tolist())
     assert torch.tensor(history).T.tolist() == [[0, 1, 2, 0, 1], [0, 0, 0, 0, 0], [1, 0, 1, 2, 3]]
-    assert ever.tolist() == [True, False, True]
-    assert waited.tolist() == [2.0, 5.0, 1.0]
+    assert task.ever_done.tolist() == [True, False, True]
+    assert task.steps_to_done.tolist() == [2.0, 5.0, 1.0]
+    env.close()

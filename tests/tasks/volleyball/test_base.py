@@ -13,7 +13,8 @@ from rookery.robots.drones.controller import CascadeController
 from rookery.sim.errors import RookeryError
 from rookery.sim.rotations import from_axis_angle, matrix, multiply
 from rookery.tasks.volleyball import kernels
-from rookery.tasks.volleyball.base import BALLS, VolleyConfig, VolleyTask
+from rookery.tasks.volleyball.ball import BALLS
+from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.bump_and_pass import VolleyBumpAndPass
 from rookery.tasks.volleyball.competitive import Volley1v1, Volley3v3
 from rookery.tasks.volleyball.hit import VolleyHit

@@ -1,4 +1,4 @@
-"""The compiled algebra of rewards against the formulas of Meta-World, world by world."""
+"""Meta-World's algebra of rewards against its formulas, world by world."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from rookery.tasks.manipulation.shaping import both, cage, tolerance
+from rookery.tasks.rewards import gripper_caging, hamacher_product, tolerance
 
 
 @pytest.mark.parametrize("gaussian", [False, True])
@@ -30,16 +30,16 @@ def test_shapes_and_margins_of_each_value() -> None:
 
 def test_both_is_the_hamacher_product() -> None:
     a, b = torch.tensor([0.0, 0.0, 1.0, 0.5, 1.0]), torch.tensor([0.0, 0.7, 0.3, 0.5, 1.0])
-    assert both(a, b).tolist() == pytest.approx([0.0, 0.0, 0.3, 1.0 / 3.0, 1.0])
-    assert torch.equal(both(a, b), both(b, a))
+    assert hamacher_product(a, b).tolist() == pytest.approx([0.0, 0.0, 0.3, 1.0 / 3.0, 1.0])
+    assert torch.equal(hamacher_product(a, b), hamacher_product(b, a))
 
 
 def caged(opening: float, off: tuple[float, float, float], effort: float, **form: float) -> float:
-    """`cage` of a tool at the origin that began 10 cm over and beside a thing `off` it, in one of two worlds."""
+    """`gripper_caging` of a tool at the origin that began 10 cm over and beside a thing `off` it, in one of two worlds."""
     origin = torch.zeros(2, 3)
     thing = torch.tensor([off, (0.3, 0.3, 0.3)])
     start = torch.tensor([0.1, 0.1, 0.1])
-    got = cage(
+    got = gripper_caging(
         origin, torch.full((2,), opening), thing, origin + start, thing, torch.full((2,), effort),
         radius=0.015, pad=0.05, beside=0.005, **form,
     )  # fmt: skip

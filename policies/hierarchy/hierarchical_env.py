@@ -1,0 +1,235 @@
+"""An environment in which a high level acts: its decisions command frozen skills.
+
+Every step is one control step of all worlds. An agent takes a decision when its own option has ended, by its duration, a
+condition or an event, while others are amid theirs: `deciding` says who, and the actions of the others are not read. Rewards
+are those of single control steps: trainers add them up over each option, see docs/hierarchy.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from rookery.policies.hierarchy.hierarchy import Hierarchy
+from rookery.policies.policy import Policy
+from rookery.policies.stages.torch_chain import StepContext
+from rookery.sim.actions import check_actions
+from rookery.sim.buffers import check_tensors
+from rookery.sim.env import Act, Env, StepResult
+from rookery.sim.env_wrapper import EnvWrapper
+from rookery.sim.errors import RookeryError
+from rookery.sim.events import counted, happening
+
+__all__ = ["HierarchicalEnv"]
+
+Rows = dict[str, Tensor]
+PREFIX = "hierarchy."
+
+
+class Level:
+    """The decisions of one group.
+
+    Args:
+        env: the wrapped environment.
+        name: of the group.
+        hierarchy: its skills.
+
+    Attributes:
+        left: [N, A] control steps that the skills may still act for.
+        decided: [N, A, D] latest decisions.
+        memory: [N A, S] of the skills.
+        due: [N, A] bool, who decides now.
+        obs: [N, A, O] observations now.
+    """
+
+    def __init__(self, env: Env, name: str, hierarchy: Hierarchy) -> None:
+        n, group, device = env.num_envs, hierarchy.group, env.device
+        self.name = name
+        self.hierarchy = hierarchy
+        self.rules = hierarchy.rules
+        self.policy = hierarchy.module().to(device)
+        self._counted = counted(env, name)
+        self._parts = [slice(a, b) for a, b in hierarchy.seen]
+        self.left = torch.zeros(n, group.count, device=device)
+        self.decided = torch.zeros(n, group.count, hierarchy.high.action.size, device=device)
+        self.memory = torch.zeros(n * group.count, self.policy.state_size, device=device)
+        self.due = torch.ones(n, group.count, dtype=torch.bool, device=device)
+        self.obs = torch.zeros(n, group.count, group.observation_size, device=device)
+
+    def begin(self, obs: Tensor) -> Tensor:
+        """Forget all, for observations [N, A, O] of new episodes in all worlds; returns what the high level observes."""
+        for x in (self.left, self.decided, self.memory):
+            x.zero_()
+        self.due.fill_(True)
+        self.obs.copy_(obs)
+        return self.seen(obs)
+
+    def seen(self, obs: Tensor) -> Tensor:
+        """What the high level observes of [..., O]."""
+        if self.hierarchy.seen == ((0, obs.shape[-1]),):
+            return obs
+        return torch.cat([obs[..., part] for part in self._parts], -1)
+
+    def mask(self) -> Tensor | None:
+        """[N, A, n] bool, the skills that may be chosen now; None for all."""
+        mask = self.rules.mask(self.obs.flatten(0, 1))
+        return None if mask is None else mask.unflatten(0, self.due.shape)
+
+    def act(self, action: Tensor, controlled: Tensor | None) -> Tensor:
+        """Actions [N, A, D] of the robots for what the high level says [N, A, C]."""
+        choices = len(self.hierarchy.high.action.choices)
+        action = torch.cat((action[..., :choices], action[..., choices:].clamp(-1.0, 1.0)), -1)
+        self.decided.copy_(torch.where(self.due.unsqueeze(-1), action, self.decided))
+        rows = self.decided.flatten(0, 1)
+        fresh = self.rules.durations(rows).view_as(self.left)
+        self.left.copy_(torch.where(self.due, fresh, self.left) - 1.0)
+        context = StepContext(self.memory, controlled=None if controlled is None else controlled.flatten(0, 1))
+        out = self.policy.run(torch.cat((self.obs.flatten(0, 1), rows), 1), context)
+        self.memory.copy_(context.after)
+        return out.unflatten(0, self.due.shape)
+
+    def note(self, obs: Tensor, ended: Tensor, events: Mapping[str, Tensor]) -> None:
+        """Take the observations [N, A, O] after a step; `ended` [N] says where a new episode has begun."""
+        self.obs.copy_(obs)
+        self.left.masked_fill_(ended.unsqueeze(1), 0.0)
+        self.memory.view(*self.due.shape, -1).masked_fill_(ended[:, None, None], 0.0)
+        due = self.rules.due(obs.flatten(0, 1), self.left.flatten(), self.decided.flatten(0, 1)).view_as(self.due)
+        happened = happening(events, self.rules.events, self._counted)
+        self.due.copy_(due if happened is None else due | happened)
+
+    def state(self) -> Rows:
+        """What the next step depends on, by name."""
+        values = {
+            "left": self.left,
+            "decided": self.decided,
+            "memory": self.memory,
+            "due": self.due,
+            "observation": self.obs,
+        }
+        return {f"{PREFIX}{self.name}.{k}": v for k, v in values.items() if v.numel()}
+
+
+class HierarchicalEnv(EnvWrapper):
+    """An Env whose actions are decisions: which skill acts, and with which parameters.
+
+    Args:
+        env: the wrapped environment.
+        hierarchies: by group that has skills; the others act as before.
+
+    Raises:
+        RookeryError: a group that the environment lacks, or a controller where there is none.
+    """
+
+    def __init__(self, env: Env, hierarchies: Mapping[str, Hierarchy]) -> None:
+        super().__init__(env)
+        self._levels = {g: Level(env, g, h) for g, h in hierarchies.items()}
+        self.groups = {g: hierarchies[g].high if g in hierarchies else group for g, group in env.groups.items()}
+        self._controller: Act | None = None
+        if any(level.policy.chain.controlled for level in self._levels.values()):
+            self._controller = env.controller()
+            if self._controller is None:
+                raise RookeryError(f"{env.task_id} has no classical controller that could be a skill: give a policy.")
+        self._obs: Rows = {}
+        self._begun = False
+
+    def reset(self, seed: int | None = None) -> tuple[Rows, dict[str, Any]]:
+        obs, info = self.env.reset(seed)
+        self._obs, self._begun = obs, True
+        return {g: self._levels[g].begin(o) if g in self._levels else o for g, o in obs.items()}, info
+
+    @torch.no_grad()
+    def step(self, actions: Rows | Tensor) -> StepResult:
+        if not self._begun:
+            raise RookeryError("call reset() before the first step().")
+        given = {g: a.detach() for g, a in check_actions(self, actions).items()}
+        controlled = {} if self._controller is None else self._controller(self._obs)
+        for g, level in self._levels.items():
+            given[g] = level.act(given[g], controlled.get(g))
+        obs, reward, terminated, truncated, info = self.env.step(given)
+        self._obs = obs
+        for g, level in self._levels.items():
+            level.note(obs[g], terminated | truncated, info.get("events", {}))
+        if "final_observation" in info:
+            info["final_observation"] = self._seen(info["final_observation"])
+        return self._seen(obs), reward, terminated, truncated, info
+
+    def _seen(self, obs: Rows) -> Rows:
+        return {g: self._levels[g].seen(o) if g in self._levels else o for g, o in obs.items()}
+
+    # What trainers read beside the loop
+
+    @property
+    def deciding(self) -> Rows | None:
+        """{group: [N, A] bool}: who takes a decision now; None where all do at every control step."""
+        levels = [level for level in self._levels.values() if not level.rules.fixed]
+        return {level.name: level.due.clone() for level in levels} or None
+
+    @property
+    def action_mask(self) -> Rows | None:
+        masks = dict(self.env.action_mask or {})
+        for g, level in self._levels.items():
+            if (own := level.mask()) is not None:
+                masks[g] = own
+        return masks or None
+
+    @property
+    def privileged_targets(self) -> Rows | None:
+        """Those of groups without skills."""
+        found = {g: x for g, x in (self.env.privileged_targets or {}).items() if g not in self._levels}
+        return found or None
+
+    def controller(self) -> Act | None:
+        """None: the task's classical controller gives actions of the robot, not decisions."""
+        return None
+
+    def correction(self) -> Act | None:
+        """None: it is of actions of the robot."""
+        return None
+
+    @property
+    def acting(self) -> Env:
+        return self.env
+
+    def deployed(self, policies: dict[str, Any]) -> dict[str, Any]:
+        """Policies that hold their high level and the skills, and act at every control step in `acting`."""
+        return {name: self._with_skills(name, policy) for name, policy in policies.items()}
+
+    def _with_skills(self, name: str, policy: Policy) -> Policy:
+        group = name if name in self.groups else name.rpartition("_")[0]
+        return self._levels[group].hierarchy.deployed(policy) if group in self._levels else policy
+
+    def high_levels(self, policies: dict[str, Policy]) -> dict[str, Policy]:
+        """The other way round: the high levels of stored policies."""
+        out = {}
+        for name, policy in policies.items():
+            group = name if name in self.groups else name.rpartition("_")[0]
+            out[name] = self._levels[group].hierarchy.high_level(policy) if group in self._levels else policy
+        return out
+
+    # Keeping
+
+    def _own_state(self) -> Rows:
+        return {k: v for level in self._levels.values() for k, v in level.state().items()}
+
+    def state_dict(self) -> Rows:
+        return self.env.state_dict() | {k: v.cpu().clone() for k, v in self._own_state().items()}
+
+    def check_state_dict(self, state: Rows) -> None:
+        check_tensors(self._own_state(), state)
+        self.env.check_state_dict(_below(state))
+
+    def load_state_dict(self, state: Rows) -> None:
+        self.check_state_dict(state)
+        self.env.load_state_dict(_below(state))
+        for name, own in self._own_state().items():
+            own.copy_(state[name])
+        self._begun = True
+        self._obs = {g: level.obs.clone() for g, level in self._levels.items()}
+
+
+def _below(state: Rows) -> Rows:
+    """The wrapped environment's part of a state."""
+    return {k: v for k, v in state.items() if not k.startswith(PREFIX)}

@@ -1,0 +1,342 @@
+"""A hierarchy of one group: skills brought onto an environment's observations, and the policy that both levels make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rookery.policies.hierarchy.skill_set import CONTROLLER, Skill, SkillSet, condition_of
+from rookery.policies.policy import Policy
+from rookery.policies.stages.chain import Beside, Link
+from rookery.policies.stages.command import Command, Part
+from rookery.policies.stages.controller import Controller
+from rookery.policies.stages.decide import Decide, Rules, Switch
+from rookery.policies.stages.select import Select, Span
+from rookery.policies.torch_parts import copy_parts
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
+
+__all__ = ["Hierarchy", "Source", "make_hierarchy"]
+
+KIND = "skills"
+"""Kind of a high level's action."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stored policy that is a skill.
+
+    Args:
+        policy: of one agent.
+        group: that it was trained as.
+        control_dt: s, its period.
+    """
+
+    policy: Policy
+    group: Group
+    control_dt: float
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """The skills of a group of agents.
+
+    Args:
+        group: the agents as the task declares them.
+        high: the same as a high level observes and commands them.
+        rules: when it decides.
+        seen: the parts of the observation that it gets.
+        lower: from observation and decision to the robot's action.
+        sources: the stored policies in it.
+    """
+
+    group: Group
+    high: Group
+    rules: Rules
+    seen: tuple[Span, ...]
+    lower: tuple[Link, ...]
+    sources: tuple[Source, ...]
+
+    def module(self) -> Policy:
+        """The chain below the decisions, with the skills' weights."""
+        policy = Policy(self.lower)
+        copy_parts(policy, [source.policy for source in self.sources])
+        return policy.eval()
+
+    def deployed(self, policy: Policy) -> Policy:
+        """The policy that acts on the robot: a high level's decisions, held as the rules say, and the skills."""
+        size = self.group.observation_size
+        whole = ((0, size),)
+        chain = (*([] if self.seen == whole else [Select(size, self.seen)]), *policy.chain.links)
+        both = Beside(((Select(size, whole),), (Decide(self.rules, chain),)))
+        out = Policy((both, *self.lower))
+        copy_parts(out, [policy, *(source.policy for source in self.sources)])
+        return out.eval()
+
+    def high_level(self, policy: Policy) -> Policy:
+        """The high level of a policy that `deployed` made.
+
+        Raises:
+            RookeryError: it has none.
+        """
+        if not policy.chain.decisions:
+            raise RookeryError("the policy has no high level: give a run that was trained with --skills.")
+        links = policy.chain.decisions[0].link.chain
+        out = Policy(links if self.seen == ((0, self.group.observation_size),) else links[1:])
+        copy_parts(out, [policy])
+        return out.eval()
+
+
+def make_hierarchy(
+    skills: SkillSet,
+    group: Group,
+    sources: Mapping[str, Source],
+    task: str,
+    control_dt: float,
+    events: Sequence[str] = (),
+) -> Hierarchy:
+    """The skills of a set on the observations of a group.
+
+    Args:
+        skills: the set.
+        group: the agents.
+        sources: by the policies that the set names, but for "controller".
+        task: name of the task, for messages.
+        control_dt: s, of the environment.
+        events: those that the task declares.
+
+    Raises:
+        RookeryError: a skill that the environment cannot feed or that acts otherwise, or a parameter, condition or event that
+            does not exist or fit.
+    """
+    if group.action.choices:
+        raise RookeryError(
+            f"skills act by numbers, and the agents of {task} choose their {group.action.choices[0].name!r}."
+        )
+    for event in skills.events:
+        if event not in events:
+            raise unknown(f"event of {task}", event, events)
+    names = list(skills.skills)
+    for name, skill in skills.skills.items():
+        if skill.policy != CONTROLLER:
+            _check(name, sources[skill.policy], group, skill, task, control_dt)
+        elif skill.shift or skill.command:
+            raise RookeryError(
+                f"the skill {name!r} is the classical controller, which has no parameters: leave them out."
+            )
+    action, places = _action(skills, sources, group)
+    row = group.observation_size + action.size
+    at = group.observation_size + len(action.choices)
+    heads: list[Link] = [
+        Controller(row, group.action.size)
+        if skill.policy == CONTROLLER
+        else _command(name, skill, sources[skill.policy].group, group, places[name], at, row)
+        for name, skill in skills.skills.items()
+    ]
+    rules = Rules(
+        tuple(names),
+        tuple(skills.steps(name) for name in names),
+        tuple(condition_of(s.finished, group, f"finished of the skill {k!r}") for k, s in skills.skills.items()),
+        tuple(condition_of(s.allowed, group, f"allowed of the skill {k!r}") for k, s in skills.skills.items()),
+        skills.events,
+    )
+    high = replace(
+        group, action=replace(action, masked=rules.masked), targets=(), future=(), observation_sets={}, mirror=None
+    )  # fmt: skip
+    seen: tuple[Span, ...] = ((0, group.observation_size),)
+    if skills.observe:
+        high, seen = _observed(high, skills.observe, task)
+    used = tuple(sources[policy] for policy in skills.policies if policy != CONTROLLER)
+    return Hierarchy(group, high, rules, seen, _lower(skills, sources, heads, group), used)
+
+
+def _observed(group: Group, names: Sequence[str], task: str) -> tuple[Group, tuple[Span, ...]]:
+    """A group that observes the newest values of some terms, and where they stand."""
+    terms = {t.name: t for t in group.observation}
+    for name in names:
+        if name not in terms:
+            raise unknown(f"term of {task} to observe", name, terms)
+    places = group.slices()
+    spans = tuple((places[name].start, places[name].stop) for name in names)
+    return replace(group, observation=tuple(terms[name] for name in names), history=1), spans
+
+
+def _lower(skills: SkillSet, sources: Mapping[str, Source], heads: Sequence[Link], group: Group) -> tuple[Link, ...]:
+    """The links below a decision. Skills of one policy go through it together: one pass for each policy."""
+    place = group.observation_size
+    branches: list[tuple[Link, ...]] = []
+    cases: list[tuple[int, ...]] = []
+    for policy in skills.policies:
+        mine = [k for k, skill in enumerate(skills.skills.values()) if skill.policy == policy]
+        head = heads[mine[0]]
+        if len(mine) > 1 and policy != CONTROLLER:
+            head = Switch(place, tuple((k,) for k in mine), tuple((heads[k],) for k in mine))
+        branches.append((head, *(() if policy == CONTROLLER else sources[policy].policy.chain.links)))
+        cases.append(tuple(mine))
+    return branches[0] if len(branches) == 1 else (Switch(place, tuple(cases), tuple(branches)),)
+
+
+# Parameters
+
+Bounds = list[tuple[float, float]]
+
+
+def _action(
+    skills: SkillSet, sources: Mapping[str, Source], group: Group
+) -> tuple[ActionSpec, dict[str, dict[str, list[Any]]]]:
+    """The high level's action; and by skill and commanded term, for each component (least, greatest, place among the numbers),
+    or the one number that it has."""
+    names: list[str] = []
+    bounds: Bounds = []
+    units: list[str] = []
+    places: dict[str, dict[str, list[Any]]] = {}
+    for name, skill in skills.skills.items():
+        places[name] = {}
+        if skill.policy == CONTROLLER:
+            continue
+        terms = {t.name: t for t in sources[skill.policy].group.observation}
+        for kind, given in (("shift", skill.shift), ("command", skill.command)):
+            for term, values in given.items():
+                if term not in terms:
+                    raise unknown(f"term that the skill {name!r} observes", term, terms)
+                if term in places[name]:
+                    raise RookeryError(f"the skill {name!r} both shifts and commands {term!r}: do one of both.")
+                found: list[Any] = []
+                for i, value in enumerate(_components(name, kind, terms[term], values)):
+                    if isinstance(value, float):
+                        found.append(value)
+                        continue
+                    found.append((*value, len(names)))
+                    names.append(f"{name}.{term}[{i}]")
+                    bounds.append(value)
+                    units.append(_unit(terms[term], i))
+                places[name][term] = found
+    choices = (Discrete("skill", tuple(skills.skills)),) if len(skills.skills) > 1 else ()
+    if not names and not choices:
+        raise RookeryError(
+            "one skill without parameters leaves nothing to decide: give it a shift or a command, or another skill."
+        )
+    low, high = (tuple(b[k] for b in bounds) for k in (0, 1))
+    rest = tuple(2.0 * (min(max(0.0, a), b) - a) / (b - a) - 1.0 for a, b in bounds)
+    return ActionSpec(KIND, tuple(names), low, high, tuple(units), rest, choices), places
+
+
+def _unit(term: Term, i: int) -> str:
+    """Unit of a component: terms of several kinds have them side by side."""
+    units = term.unit.split(", ")
+    return units[i] if len(units) == term.size else term.unit
+
+
+def _components(skill: str, kind: str, term: Term, values: Any) -> list[Any]:
+    """For each component of a term (least, greatest), or the number that it is fixed at."""
+    what = f"{kind}.{term.name} of the skill {skill!r}"
+    given = values if isinstance(values, (list, tuple)) else [values] * (term.size if kind == "shift" else 1)
+    if len(given) != term.size:
+        raise RookeryError(f"{what} has {len(given)} values, and the term {term.size} components: give one for each.")
+    out: list[Any] = []
+    for value in given:
+        pair = [-value, value] if kind == "shift" and _is_number(value) else value
+        numbers = pair if isinstance(pair, (list, tuple)) else [pair]
+        if not all(_is_number(x) for x in numbers) or len(numbers) not in (1, 2):
+            raise RookeryError(f"{what} holds {value!r}: give numbers, or [least, greatest] of a component.")
+        limit = term.clip / abs(term.scale)
+        if max(abs(float(x)) for x in numbers) > limit:
+            raise RookeryError(
+                f"{what} holds {value!r}, and the skill observes it within {-limit:g} and {limit:g} {term.unit}."
+            )
+        if len(numbers) == 1:
+            out.append(float(numbers[0]))
+        elif numbers[0] < numbers[1]:
+            out.append((float(numbers[0]), float(numbers[1])))
+        else:
+            raise RookeryError(f"{what} holds {value!r}: the least value of a component is below its greatest.")
+    return out
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _command(
+    name: str, skill: Skill, own: Group, group: Group, places: Mapping[str, list[Any]], first: int, row: int
+) -> Command:
+    """What a skill observes, from the environment's observation and the decision's numbers, which begin at `first`."""
+    parts: list[Part] = []
+    starts = {}
+    at = 0
+    for term in group.observation:
+        starts[term.name] = at
+        at += term.size
+    for frame in range(group.history - own.history, group.history):
+        for term in own.observation:
+            place = frame * group.frame_size + starts.get(term.name, 0)
+            if term.name not in places:
+                last = parts[-1] if parts else None
+                if last is not None and last.plain and last.start + last.size == place:
+                    parts[-1] = replace(last, size=last.size + term.size)
+                else:
+                    parts.append(Part(place, term.size))
+                continue
+            kept = term.name in skill.shift
+            clip = None if math.isinf(term.clip) else term.clip
+            for i, value in enumerate(places[term.name]):
+                scale = term.effective_scale
+                if isinstance(value, float):
+                    parts.append(Part(place + i if kept else 0, 1, kept, offset=(value * scale,), clip=clip))
+                    continue
+                low, high, number = value
+                half, middle = 0.5 * (high - low) * scale, 0.5 * (high + low) * scale
+                offset = (middle,) if middle else ()
+                parts.append(Part(place + i if kept else 0, 1, kept, first + number, (half,), offset, clip))
+    return Command(row, tuple(parts))
+
+
+def _check(name: str, source: Source, group: Group, skill: Skill, task: str, control_dt: float) -> None:
+    """Refuse a skill that the environment cannot feed, or that acts otherwise."""
+    own = source.group
+    if not math.isclose(source.control_dt, control_dt, rel_tol=1e-6):
+        raise RookeryError(
+            f"the skill {name!r} acts every {source.control_dt:g} s, and {task} every {control_dt:g} s: give one of that rate."
+        )
+    if source.policy.options or source.policy.chain.events:
+        raise RookeryError(
+            f"the skill {name!r} chooses among options or waits for events: give one that acts by numbers alone."
+        )
+    ours, theirs = group.action, own.action
+    limits = zip((*ours.low, *ours.high), (*theirs.low, *theirs.high), strict=False)
+    same = all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in limits)
+    if ours.kind != theirs.kind or ours.names != theirs.names:
+        raise RookeryError(
+            f"the skill {name!r} acts by {theirs.kind!r} ({', '.join(theirs.names[:3])} ...), and {task} by {ours.kind!r} "
+            f"({', '.join(ours.names[:3])} ...): give a skill of this robot."
+        )
+    if not same:
+        raise RookeryError(
+            f"the skill {name!r} acts by {theirs.kind!r} with other limits than {task}: give one with the same."
+        )
+    if own.history > group.history:
+        raise RookeryError(
+            f"the skill {name!r} observes {own.history} frames, and {task} gives {group.history}: set its config value "
+            f"history={own.history}."
+        )
+    terms = {t.name: t for t in group.observation}
+    for term in own.observation:
+        if term.name in skill.command:
+            continue
+        mine = terms.get(term.name)
+        if mine is None:
+            raise RookeryError(
+                f"the skill {name!r} observes {term.name!r}, and {task} has none: command it ([skills.{name}] "
+                f"command.{term.name} = ...), or give another skill."
+            )
+        if not mine.same_frame(term) or _numbers(mine) != _numbers(term):
+            raise RookeryError(
+                f"the skill {name!r} observes {term.name!r} in other units, axes, scale or limits than {task}: give one that "
+                "was trained with the same."
+            )
+
+
+def _numbers(term: Term) -> tuple[int, str, float, float]:
+    return term.size, term.unit, term.effective_scale, term.clip

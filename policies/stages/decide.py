@@ -1,0 +1,246 @@
+"""The links of a hierarchy: `Decide` holds what a high level has decided, `Switch` lets the skill act that was chosen.
+
+    observation --+-------------------------------+--switch--+--command--network of skill 0--+--> action
+                  +--decide: a chain that chooses-+          +--command--network of skill 1--+
+
+    [Beside(((Select(O, ((0, O),)),), (Decide(rules, high level),))), Switch(O + A, O, ((0,), (1,)), skills)]
+
+An option is a skill with its parameters, from one decision to the next (Sutton, Precup and Singh 1999, "Between MDPs and
+semi-MDPs"). A decision stands until its skill has acted for `steps` control steps, until a condition says that it has finished,
+or until whoever runs the policy interrupts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rookery.policies.stages.condition import Condition
+from rookery.policies.stages.stage import fault
+from rookery.sim.errors import RookeryError
+from rookery.sim.values import from_json, plain
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rookery.policies.stages.chain import Link
+
+__all__ = ["Decide", "Rules", "Switch"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules of when the next decision is taken, and of what may be chosen then; one entry for each of n skills.
+
+    Args:
+        names: of the skills.
+        steps: most control steps that a skill acts for after a decision.
+        finished: condition on the observation that ends it before; None for none.
+        allowed: condition on the observation under which it may be chosen; None for at all times.
+        events: of the task, each of which brings a decision: whoever runs the policy says when one happens.
+
+    Raises:
+        RookeryError: entries of other numbers, a duration below 1, or conditions of all skills, so that none may be allowed.
+    """
+
+    names: tuple[str, ...]
+    steps: tuple[int, ...]
+    finished: tuple[Condition | None, ...]
+    allowed: tuple[Condition | None, ...]
+    events: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len({len(self.names), len(self.steps), len(self.finished), len(self.allowed)}) != 1 or not self.names:
+            raise RookeryError(
+                "the rules of decisions have one entry for each skill: names, steps, finished and allowed."
+            )
+        for name, steps in zip(self.names, self.steps, strict=True):
+            if steps < 1:
+                raise RookeryError(f"the skill {name!r} acts for {steps} control steps: give at least 1.")
+        if None not in self.allowed:
+            raise RookeryError(
+                "every skill has a condition `allowed`, so that at times none might be: leave it out of the skill that can "
+                "always act."
+            )
+
+    @property
+    def masked(self) -> bool:
+        """True where not every skill is allowed at all times."""
+        return any(condition is not None for condition in self.allowed)
+
+    @property
+    def fixed(self) -> bool:
+        """True where every control step brings a decision."""
+        return max(self.steps) == 1
+
+    def option(self, decided: Tensor) -> Tensor:
+        """[R] index of the skill in decisions [R, A], as a float."""
+        return decided[:, 0] if len(self.names) > 1 else decided.new_zeros(len(decided))
+
+    def due(self, x: Tensor, left: Tensor, decided: Tensor) -> Tensor:
+        """[R] bool: a decision is due.
+
+        Args:
+            x: observations now [R, O].
+            left: [R] control steps that the skill may still act for.
+            decided: latest decisions [R, A].
+        """
+        due = left <= 0.0
+        option = self.option(decided)
+        for k, condition in enumerate(self.finished):
+            if condition is not None:
+                due = due | (condition.holds(x) & (option == k))
+        return due
+
+    def durations(self, decided: Tensor) -> Tensor:
+        """[R] control steps that decisions [R, A] may stand for; 0 of one that is not a number."""
+        option = self.option(decided)
+        out = decided.new_zeros(len(decided))
+        for k, steps in enumerate(self.steps):
+            out = out + steps * (option == k)
+        return out
+
+    def mask(self, x: Tensor) -> Tensor | None:
+        """[R, n] bool, the skills that are allowed by observations [R, O]; None where all are at all times."""
+        import torch
+
+        if not self.masked:
+            return None
+        always = torch.ones(len(x), dtype=torch.bool, device=x.device)
+        return torch.stack([always if c is None else c.holds(x) for c in self.allowed], 1)
+
+
+@dataclass(frozen=True)
+class Decide:
+    """A chain whose result is held until the next decision is due.
+
+    Its state is the number of control steps that are left, and the decision; zeros, so that the first step decides.
+
+    Args:
+        rules: when that is.
+        chain: from the observation to a decision: the index of a skill, where there are several, and numbers.
+
+    Raises:
+        RookeryError: a chain without stages, or a condition on more than the observation has.
+    """
+
+    kind: ClassVar[str] = "decide"
+    formula: ClassVar[str] = (
+        "the chain's result of the latest decision; a decision is taken at an episode's start, when its skill has acted for "
+        "`steps` control steps, when its condition `finished` holds, and when one of `events` happens; a skill may be chosen "
+        "while its condition `allowed` holds; a condition compares x[start] with limit, or the length of the `size` numbers "
+        "from there"
+    )
+
+    rules: Rules
+    chain: tuple[Link, ...]
+
+    def __post_init__(self) -> None:
+        if not self.chain:
+            raise RookeryError("a decision needs a chain of stages that takes it.")
+        for condition in (*self.rules.finished, *self.rules.allowed):
+            if condition is not None and condition.stop > self.inputs:
+                raise RookeryError(f"a condition reads place {condition.stop - 1} of a row of {self.inputs} numbers.")
+
+    @property
+    def inputs(self) -> int:
+        return self.chain[0].inputs
+
+    @property
+    def outputs(self) -> int:
+        return self.chain[-1].outputs
+
+    @property
+    def state_size(self) -> int:
+        """Numbers that it keeps itself, beside those of its chain."""
+        return 1 + self.outputs
+
+    def to_json(self, chain: list[dict[str, Any]]) -> dict[str, Any]:
+        """As it stands in a contract, with the chain's JSON."""
+        return {"stage": self.kind, "formula": self.formula} | plain(self.rules) | {"chain": chain}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], chain: tuple[Link, ...], line: str) -> Decide:
+        """The link of JSON values, whose chain has been read.
+
+        Raises:
+            RookeryError: naming the wrong line.
+        """
+        _check_formula(values, cls.formula, line)
+        own = {k: v for k, v in values.items() if k not in ("stage", "formula", "chain")}
+        return cls(from_json(Rules, own, line), chain)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Chains of which one acts: that whose cases hold the number at a place of the row.
+
+    The others forget: their states are zero. Of a number that is in no case the result is NaN.
+
+    Args:
+        place: of that number.
+        cases: numbers, for each chain.
+        branches: chains of the same sizes.
+
+    Raises:
+        RookeryError: no chain, chains of different sizes, a number in two cases, or a place outside of the row.
+    """
+
+    kind: ClassVar[str] = "switch"
+    formula: ClassVar[str] = (
+        "the result of the branch whose cases hold x[place], NaN where none does; the states of the other branches are set to "
+        "zero"
+    )
+
+    place: int
+    cases: tuple[tuple[int, ...], ...]
+    branches: tuple[tuple[Link, ...], ...]
+
+    def __post_init__(self) -> None:
+        numbers = [k for case in self.cases for k in case]
+        if not self.branches or len(self.cases) != len(self.branches) or len(set(numbers)) != len(numbers):
+            raise RookeryError("a switch needs a branch for each list of cases, and each number in one of them.")
+        if not all(self.branches) or not 0 <= self.place < self.inputs:
+            raise RookeryError(f"a switch reads place {self.place} of a row that every branch takes.")
+        sizes = {(branch[0].inputs, branch[-1].outputs) for branch in self.branches}
+        if len(sizes) > 1:
+            raise RookeryError(f"the branches of a switch have one size, got {sorted(sizes)}.")
+
+    @property
+    def inputs(self) -> int:
+        return self.branches[0][0].inputs
+
+    @property
+    def outputs(self) -> int:
+        return self.branches[0][-1].outputs
+
+    def to_json(self, branches: list[list[dict[str, Any]]]) -> dict[str, Any]:
+        """As it stands in a contract, with the branches' JSON."""
+        own = {"place": self.place, "cases": plain(self.cases)}
+        return {"stage": self.kind, "formula": self.formula} | own | {"branches": branches}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], branches: tuple[tuple[Link, ...], ...], line: str) -> Switch:
+        """The link of JSON values, whose branches have been read.
+
+        Raises:
+            RookeryError: naming the wrong line.
+        """
+        _check_formula(values, cls.formula, line)
+        own = {k: v for k, v in values.items() if k not in ("stage", "formula", "branches")}
+        read = from_json(_Cases, own, line)
+        return cls(read.place, read.cases, branches)
+
+
+@dataclass(frozen=True)
+class _Cases:
+    """Lines of a switch beside its branches."""
+
+    place: int
+    cases: tuple[tuple[int, ...], ...]
+
+
+def _check_formula(values: Mapping[str, Any], formula: str, line: str) -> None:
+    if values.get("formula") != formula:
+        raise fault(f"{line}.formula", values.get("formula"), repr(formula))

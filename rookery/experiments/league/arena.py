@@ -1,0 +1,136 @@
+"""Where the members of a league meet: results of pairs, with what is known of their chance."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rookery.experiments.league.state import Cell, LeagueMember, LeagueState, locate
+from rookery.experiments.match_env import act_of, find_player
+from rookery.making import make
+from rookery.policies.multiagent.match import MatchResult, match
+from rookery.sim2real.gate.intervals import wilson
+
+if TYPE_CHECKING:
+    from rookery.experiments.settings import RunSettings
+    from rookery.sim.env import Act, Env
+
+MOST_WORLDS = 512
+
+
+def seed_of(*words: object) -> int:
+    """A seed that follows from names and numbers."""
+    text = " ".join(str(word) for word in words)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+class Arena:
+    """Matches between members of a league; the environment is made when the first pair meets.
+
+    Args:
+        folder: of the league.
+        state: of the league; its settings and populations count.
+        training: settings of its trainings, whose engine and task config count.
+    """
+
+    def __init__(self, folder: Path, state: LeagueState, training: RunSettings) -> None:
+        self._folder = folder
+        self._state = state
+        self._training = training
+        self._acts: dict[tuple[str, str], Act] = {}
+        self._env: Env | None = None
+
+    def __enter__(self) -> Arena:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._env is not None:
+            self._env.close()
+
+    @property
+    def env(self) -> Env:
+        """The match; of one population with each start from both sides."""
+        if self._env is None:
+            t, worlds = self._training, min(self._state.settings.episodes, MOST_WORLDS)
+            starts = worlds // 2 if self._state.symmetric else 0
+            self._env = make(t.task, worlds, engine=t.engine, config=t.task_config, fixed=t.fixed, starts=starts)
+        return self._env
+
+    def meet(self, a: LeagueMember, b: LeagueMember, progress: Callable[[int, float], None] | None = None) -> Cell:
+        """Let two members play.
+
+        Args:
+            a, b: of one population; or of the first and of the second.
+            progress: see `match`.
+        """
+        s = self._state.settings
+        team = None if self._state.symmetric else self._state.populations[0]
+        seed = seed_of(s.seed, a.name, b.name)
+        played = match(self.env, self._act(a), self._act(b), s.episodes, seed, progress, team)
+        return cell_of(a.name, b.name, played)
+
+    def _act(self, member: LeagueMember) -> Act:
+        key = (member.policy, "" if self._state.symmetric else member.population)
+        if key not in self._acts:
+            env = self.env
+            groups = (
+                env.groups if self._state.symmetric else [g for g, own in env.teams[member.population].items() if own]
+            )
+            self._acts[key] = act_of(find_player(locate(self._folder, member), env.task_id), env, groups)
+        return self._acts[key]
+
+
+def cell_of(a: str, b: str, played: MatchResult) -> Cell:
+    """The result of a match in a league."""
+    outcome = played.outcome.double()
+    starts = (0.5 * (1.0 + outcome)).mean(0)  # the two episodes of a start are not independent
+    variance = float(starts.var(correction=1)) / len(starts) if len(starts) > 1 else 0.25
+    total = played.total
+    return Cell(a, b, total.a, total.b, total.nobody, float(starts.mean()), variance)
+
+
+def interval(score: float, variance: float, episodes: int, starts: int) -> tuple[float, float]:
+    """The 95 % interval of a mean score: Wilson's of as many independent episodes as have its variance, and of no more than
+    there are. Where all end alike the variance is unknown, and each start counts once.
+
+    Args:
+        score: 0 to 1.
+        variance: of the score.
+        episodes: that it is the mean of.
+        starts: of them that are different.
+    """
+    independent = starts if variance <= 0.0 else min(episodes, score * (1.0 - score) / variance)
+    independent = max(independent, 1.0)
+    return wilson(score * independent, independent)
+
+
+def score_of(member: str, mixture: dict[str, float], cells: Iterable[Cell]) -> tuple[float, float, float]:
+    """The score of a member against a mixture, and its 95 % interval.
+
+    Args:
+        member: its name.
+        mixture: probabilities of opponents, by name.
+        cells: its results against all of them.
+    """
+    score = variance = 0.0
+    own: list[Cell] = []
+    for cell in cells:
+        other = cell.b if cell.a == member else cell.a
+        weight = mixture.get(other, 0.0)
+        if member not in (cell.a, cell.b) or weight <= 0.0:
+            continue
+        own.append(cell)
+        score += weight * (cell.score if cell.a == member else 1.0 - cell.score)
+        variance += weight**2 * cell.variance
+    episodes, starts = sum(c.episodes for c in own), min(c.episodes for c in own) // 2
+    return score, *interval(score, variance, episodes, starts)
+
+
+def pairs_of(
+    state: LeagueState, member: LeagueMember, others: Sequence[LeagueMember]
+) -> list[tuple[LeagueMember, LeagueMember]]:
+    """A member with each of its opponents, in the order in which they play."""
+    first = state.symmetric or member.population == state.populations[0]
+    return [(member, other) if first else (other, member) for other in others if other.name != member.name]

@@ -1,0 +1,139 @@
+"""Whom the next candidate of a league is trained against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rookery.experiments.league.state import LeagueMember, LeagueState
+from rookery.experiments.opponents import Member, Opponents, drawn_by
+from rookery.policies.multiagent.frozen_opponent import EITHER
+from rookery.policies.multiagent.solvers import SOLVERS, Mixture
+
+PFSP = "pfsp"
+WEIGHTING, SHARE_OF_LATEST = "squared", 0.35
+"""AlphaStar's main agents: opponents that they lose to come oftener, and 35 % of the episodes against the newest main agent
+(Vinyals et al. 2019, methods)."""
+LEAST = 1e-3
+"""Members of less probability are left out of a mixture."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A candidate that is to be trained.
+
+    Args:
+        iteration: from 1 on.
+        population: what it plays.
+        kind: "main" or "exploiter".
+    """
+
+    iteration: int
+    population: str
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """Of the candidate and of its folder."""
+        return f"{prefix(self.population)}-{self.iteration:02d}" + ("" if self.kind == "main" else f"-{self.kind}")
+
+
+def prefix(population: str) -> str:
+    """Begins the names of a population's members."""
+    return "member" if population == EITHER else population
+
+
+def plans(state: LeagueState) -> list[Plan]:
+    """All candidates of a league, in order."""
+    kinds = ("main", "exploiter") if state.settings.solver == PFSP else ("main",)
+    return [
+        Plan(iteration, population, kind)
+        for iteration in range(1, state.settings.iterations + 1)
+        for population in state.populations
+        for kind in kinds
+    ]
+
+
+def opposing(state: LeagueState, population: str) -> str:
+    """The population that a population plays against."""
+    return next((p for p in state.populations if p != population), population)
+
+
+def strategy(state: LeagueState, until: int | None = None) -> Mixture:
+    """The meta-strategy of both players, of the members up to an iteration."""
+    return SOLVERS[state.settings.solver](state.payoffs(until)[0])
+
+
+def mixture_of(state: LeagueState, population: str, until: int | None = None) -> dict[str, float]:
+    """Probabilities of a population's members by the league's solver, without those that hardly play."""
+    found = strategy(state, until)
+    weights = found.rows if population == state.populations[0] else found.columns
+    named = {m.name: float(w) for m, w in zip(state.of(population, until), weights, strict=True) if w >= LEAST}
+    total = sum(named.values())
+    return {name: w / total for name, w in named.items()}
+
+
+def training_mixture(state: LeagueState, plan: Plan) -> dict[str, float]:
+    """The opponents of a candidate, and how likely each is drawn, at first for a prioritized league."""
+    others = state.of(opposing(state, plan.population))
+    if state.settings.solver != PFSP:
+        return mixture_of(state, opposing(state, plan.population))
+    newest = _latest_main(others)
+    if plan.kind == "exploiter":
+        return {newest.name: 1.0}
+    ordered = [m for m in others if m is not newest] + [newest]
+    own = _latest_main(state.of(plan.population))
+    score, _ = state.results()
+    rows, columns = state.sides()
+    names = [m.name for m in rows], [m.name for m in columns]
+    first = plan.population == state.populations[0]
+    rates = []
+    for other in ordered:
+        i, j = (own.name, other.name) if first else (other.name, own.name)
+        rate = float(score[names[0].index(i), names[1].index(j)])
+        rates.append(rate if first else 1.0 - rate)
+    weights = drawn_by(rates, Opponents("", (), WEIGHTING, SHARE_OF_LATEST))
+    return {m.name: w for m, w in zip(ordered, weights, strict=True)}
+
+
+def _latest_main(members: list[LeagueMember]) -> LeagueMember:
+    """The newest member that is no exploiter."""
+    return [m for m in members if m.kind != "exploiter"][-1]
+
+
+def opponents_of(state: LeagueState, plan: Plan, mixture: dict[str, float], policies: dict[str, str]) -> Opponents:
+    """What the training of a candidate reads.
+
+    Args:
+        state: of the league.
+        plan: the candidate.
+        mixture: of `training_mixture`.
+        policies: of the members, by name, as the file will find them.
+    """
+    members = tuple(Member(policies[name], weight) for name, weight in mixture.items())
+    if state.settings.solver == PFSP and plan.kind == "main":
+        return Opponents(plan.population, members, WEIGHTING, SHARE_OF_LATEST)
+    return Opponents(plan.population, members)
+
+
+def parent_of(state: LeagueState, plan: Plan) -> str:
+    """The policy that a candidate begins from: the newest trained main member of its population; "" for none, which exploiters
+    have."""
+    trained = [m for m in state.of(plan.population) if m.kind == "main"]
+    return "" if plan.kind == "exploiter" or not trained else trained[-1].policy
+
+
+def value_of(state: LeagueState, population: str, mixture: dict[str, float]) -> float:
+    """What a population scores already against a mixture of its opponents, by its own meta-strategy; a half where it plays
+    itself."""
+    if state.symmetric:
+        return 0.5
+    score, _ = state.results()
+    own = strategy(state)
+    rows, columns = state.sides()
+    if population == state.populations[0]:
+        return float(sum(w * (own.rows @ score[:, _index(columns, name)]) for name, w in mixture.items()))
+    return float(sum(w * (1.0 - score[_index(rows, name)] @ own.columns) for name, w in mixture.items()))
+
+
+def _index(members: list[LeagueMember], name: str) -> int:
+    return [m.name for m in members].index(name)

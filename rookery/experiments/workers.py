@@ -1,0 +1,206 @@
+"""Training by several workers: each has worlds of its own, and all learn the same policy (rookery.policies.training.reduction).
+
+Ray places the workers, watches them and starts them anew when one is lost (Moritz et al. 2018, arXiv 1712.05889; Ray Train's
+TorchTrainer); torch.distributed adds up what they learn. The worker of rank 0 writes the run folder, whose files are those of a
+training in one process. The process of the command shows the progress, and passes Ctrl-C on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rookery.experiments.ray_cluster import Cluster
+from rookery.experiments.settings import RunSettings
+from rookery.experiments.training import RANGES, Training, begin, resume, runner_of, start
+from rookery.making import Part
+from rookery.policies.training import checkpoint
+from rookery.policies.training.logging import Terminal
+from rookery.policies.training.runner import Interruption
+from rookery.sim.errors import RookeryError
+
+LOOK_S = 0.1
+"""s between looks for progress."""
+RESTARTS = 20
+"""How often workers are started anew before the training ends."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Workers:
+    """Workers of a training.
+
+    Args:
+        count: how many.
+        cpus: processors of each; below 1 several share one.
+        address: of a Ray cluster, "auto" for the one that runs on this machine, or "local" for one that this command starts.
+    """
+
+    count: int
+    cpus: float = 1.0
+    address: str = "local"
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise RookeryError(f"--workers must be at least 1, got {self.count}.")
+        if not 0.0 < self.cpus < 1000.0 or (self.cpus > 1.0 and self.cpus != int(self.cpus)):
+            raise RookeryError(
+                f"--worker-cpus must be a whole number or a share between 0 and 1, got {self.cpus:g}: give 1."
+            )
+
+
+def train(
+    workers: Workers,
+    settings: RunSettings | None,
+    out: Path | None,
+    run: Path | None,
+    changes: dict[str, Any] | None,
+    begun: Callable[[RunSettings, Path], None],
+) -> tuple[RunSettings, dict[str, Any]]:
+    """Train until a stop criterion holds or Ctrl-C.
+
+    Args:
+        workers: who trains.
+        settings: of a new training; None to resume `run`.
+        out: folder of a new run.
+        run: that is resumed.
+        changes: of a resumed run, see `rookery.experiments.training.resume`.
+        begun: called with settings and folder once both are known to be good.
+
+    Returns:
+        the settings, and what `Training.run` returns.
+
+    Raises:
+        RookeryError: settings, a cluster or a folder that cannot be used; or workers were lost too often.
+    """
+    here = Part(0, workers.count)
+    with Cluster(workers.address, workers.count, workers.cpus) as cluster:
+        if settings is not None:
+            training = start(settings, out, here)
+        else:
+            assert run is not None
+            training = resume(run, changes, worker=here)
+        settings = training.settings
+        folder = training.folder.resolve()
+        contract = training.runner.contract
+        steps = training.runner.steps
+        training.close()
+        try:
+            cluster.check_nodes(folder)
+        except RookeryError:
+            if run is None:
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+        begun(settings, folder)
+        order = {"settings": settings.to_values(), "folder": str(folder), "contract": contract, "changes": changes}
+        order |= {"cpus": workers.cpus}
+        return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
+
+
+def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[str, Any]:
+    """Have the workers train, and show it."""
+    mailbox = cluster.mailbox()
+    storage = tempfile.mkdtemp(prefix="rookery-ray-")
+    failed: list[BaseException] = []
+
+    def fit() -> None:
+        try:
+            cluster.run(_work, order | {"mailbox": mailbox.actor}, storage, RESTARTS)
+        except BaseException as error:  # told by the thread that waits
+            failed.append(error)
+
+    thread = threading.Thread(target=fit, daemon=True)
+    terminal.start()
+    try:
+        with Interruption() as interruption:
+            thread.start()
+            told = False
+            while thread.is_alive():
+                time.sleep(LOOK_S)
+                if interruption.wanted and not told:
+                    told = True
+                    mailbox.stop()
+                for row in mailbox.rows():
+                    terminal.show(row)
+                if mailbox.error():
+                    break
+        for row in mailbox.rows():
+            terminal.show(row)
+        result, error = mailbox.result(), mailbox.error()
+    finally:
+        terminal.stop()
+        shutil.rmtree(storage, ignore_errors=True)
+    folder = Path(order["folder"])
+    if error:
+        raise RookeryError(error)
+    if result is None:
+        left = checkpoint.complete(folder)
+        then = f"go on with `rookery train --resume {folder}`" if left else "there is no checkpoint yet"
+        cause = str(failed[0]).strip().splitlines()[-1] if failed else "Ray ended them"
+        raise RookeryError(f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {then}.")
+    return result
+
+
+def _work(order: dict[str, Any]) -> None:
+    """What each worker does; started anew, it goes on from the newest checkpoint."""
+    from rookery.experiments.ray_cluster import Mailbox
+    from rookery.policies.training.distributed import Distributed
+    from rookery.sim.cores import limit_cores
+    from rookery.sim.threads import limit_threads
+
+    cores = max(1, int(order["cpus"]))
+    limit_cores(cores)
+    limit_threads(cores)
+    reduction = Distributed()
+    mailbox = Mailbox(order["mailbox"])
+    try:
+        training = _joined(order, Part(reduction.rank, reduction.size), reduction)
+        if training is None:
+            result = _read_result(Path(order["folder"]))
+        else:
+            result = training.run(mailbox.put, mailbox.wanted)
+    except RookeryError as error:
+        mailbox.fail(str(error))
+        raise
+    if reduction.rank == 0:
+        mailbox.finish(result)
+
+
+def _joined(order: dict[str, Any], part: Part, reduction: Any) -> Training | None:
+    """The training as this worker takes part in it; None where its last checkpoint has all steps."""
+    folder = Path(order["folder"])
+    if checkpoint.complete(folder):
+        changes = dict(order["changes"] or {})
+        state = checkpoint.read_state(folder)
+        total = changes.get("total_steps", RunSettings.from_values(state["settings"]).runner.total_steps)
+        if state["steps"] >= total:
+            return None
+        return resume(folder, changes, worker=part, reduction=reduction)
+    settings = RunSettings.from_values(order["settings"])
+    kept = folder / RANGES
+    settings, algorithm, worlds = begin(settings, str(kept) if kept.exists() else settings.randomize, folder, part)
+    runner = runner_of(settings, algorithm, folder, order["contract"], reduction=reduction, worlds=worlds)
+    return Training(settings, runner)
+
+
+def _read_result(folder: Path) -> dict[str, Any]:
+    """What `Training.run` returns, of a training whose last checkpoint was written before its worker was lost."""
+    state = checkpoint.read_state(folder)
+    settings = RunSettings.from_values(state["settings"])
+    return {
+        "run": str(folder),
+        "task": settings.task,
+        "algorithm": settings.algorithm,
+        "steps": state["steps"],
+        "seconds": round(state["seconds"], 2),
+        "success": state["episodes"]["success"],
+        "randomization_share": None,
+        "figures": {},
+        "stopped": "steps",
+        "interrupted": False,
+    }

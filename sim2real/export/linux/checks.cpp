@@ -1,0 +1,127 @@
+/* The contract against the vehicle, before anything moves: what does not fit is refused by its line. */
+#include <algorithm>
+#include <cstring>
+
+#include "pilot.hpp"
+
+namespace flight {
+namespace {
+
+const std::string commanded = "commanded "; /* begins names of commands whose 0 means: stay */
+
+template <typename Names> std::string listed(const Names &names)
+{
+    std::string out;
+    for (const auto &name : names) {
+        out += (out.empty() ? "" : ", ") + std::string(name);
+    }
+    return out.empty() ? "none" : out;
+}
+
+bool has(const std::vector<std::string> &names, const std::string &name)
+{
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+} // namespace
+
+void Pilot::refuse(const std::string &line, const std::string &wants, const std::string &has) const
+{
+    throw Refused("the vehicle does not fit the contract's " + line + ": it wants " + wants + ", and the vehicle has " + has + ".");
+}
+
+void Pilot::check(const std::map<std::string, std::vector<float>> &given)
+{
+    const Identity identity = link_.open();
+    const std::string line = std::string("groups.") + robot_.group;
+    if (identity.family != robot_.family) {
+        refuse(line + ".actuation", std::string("a robot of the family ") + family_names[static_cast<int>(robot_.family)],
+               std::string("one of the family ") + family_names[static_cast<int>(identity.family)]);
+    }
+    if (!has(identity.kinds, robot_.kind)) {
+        refuse(line + ".action.kind", robot_.kind, listed(identity.kinds));
+    }
+    if (1.0 / period() > identity.rate * (1.0 + 1e-6)) {
+        refuse("control_dt", "commands at " + std::to_string(1.0 / period()) + " Hz", "at most " + std::to_string(identity.rate) + " Hz");
+    }
+    for (int i = 0; robot_.holds_joints && i < robot_.joint_count; i++) {
+        if (!has(identity.joints, robot_.joints[i].name)) {
+            refuse(line + ".actuation.joints", std::string("also ") + robot_.joints[i].name, listed(identity.joints));
+        }
+    }
+    check_quantities(identity, take_commands(given, identity));
+    entry_ = make_entry(robot_, identity);
+    to(Phase::checked, clock_.now());
+}
+
+const Quantity &Pilot::quantity_for(const std::string &name, const std::map<std::string, std::vector<float>> &given) const
+{
+    const Quantity *found = robot_.find(name.c_str());
+    int count = found != nullptr;
+    for (int i = 0; found == nullptr && !name.empty() && i < robot_.quantity_count; i++) {
+        const std::string full = robot_.quantities[i].name;
+        if (full.compare(0, name.size(), name) == 0 || full.compare(0, commanded.size() + name.size(), commanded + name) == 0) {
+            found = &robot_.quantities[i];
+            for (int k = i + 1; k < robot_.quantity_count; k++) {
+                const std::string other = robot_.quantities[k].name;
+                count += other.compare(0, name.size(), name) == 0 || other.compare(0, commanded.size() + name.size(), commanded + name) == 0;
+            }
+            count += 1;
+        }
+    }
+    if (count != 1 || (found->name != name && given.count(found->name) > 0)) {
+        std::vector<std::string> names;
+        for (int i = 0; i < robot_.quantity_count; i++) {
+            names.push_back(robot_.quantities[i].name);
+        }
+        throw Refused("the policy takes no single command " + name + "; its quantities are " + listed(names) + ".");
+    }
+    return *found;
+}
+
+std::vector<bool> Pilot::take_commands(const std::map<std::string, std::vector<float>> &given, const Identity &identity)
+{
+    std::vector<bool> out(measured_.size());
+    for (const auto &[name, values] : given) {
+        const Quantity &q = quantity_for(name, given);
+        if (has(identity.quantities, q.name)) {
+            throw Refused("the vehicle measures " + std::string(q.name) + ": it cannot be a command, too.");
+        }
+        if (values.size() != static_cast<std::size_t>(q.size)) {
+            throw Refused("the command " + std::string(q.name) + " has " + std::to_string(q.size) + " values (" + q.unit + "), got " +
+                          std::to_string(values.size()) + ".");
+        }
+        std::copy(values.begin(), values.end(), &reading_.values[static_cast<std::size_t>(q.at)]);
+        out[static_cast<std::size_t>(&q - robot_.quantities)] = true;
+        target_given_ = target_given_ || std::strcmp(q.name, "target") == 0;
+    }
+    return out;
+}
+
+void Pilot::check_quantities(const Identity &identity, const std::vector<bool> &commands)
+{
+    for (int i = 0; i < robot_.quantity_count; i++) {
+        const Quantity &q = robot_.quantities[i];
+        const std::size_t n = static_cast<std::size_t>(i);
+        const std::string name = q.name;
+        measured_[n] = has(identity.quantities, name);
+        /* where it takes off to, or standing still, unless the operator says otherwise */
+        const bool known = (name == "target" && identity.entry) || name.compare(0, commanded.size(), commanded) == 0;
+        if (q.needed && !measured_[n] && !commands[n] && !known) {
+            refuse(std::string("groups.") + robot_.group + ".observation",
+                   name + ", a measured quantity or a command (--command \"" + name + "=...\")", listed(identity.quantities));
+        }
+        const int at = measured_[n] ? q.at : -1;
+        position_ = name == "position" ? at : position_;
+        rotation_ = name == "rotation" ? at : rotation_;
+        angular_velocity_ = name == "angular velocity" ? at : angular_velocity_;
+        angles_ = name == "joint angles" && q.size == robot_.joint_count ? at : angles_;
+        torques_ = name == "joint torques" && q.size == robot_.joint_count ? at : torques_;
+        speeds_ = name == "joint velocities" && q.size == robot_.joint_count ? at : speeds_;
+        external_ = name == "external torques" && q.size == robot_.joint_count ? at : external_;
+        target_ = name == "target" && q.size == 3 ? q.at : target_;
+        target_given_ = target_given_ || (name == "target" && measured_[n]);
+    }
+}
+
+} // namespace flight

@@ -1,0 +1,167 @@
+"""The log of a multirotor from a table of columns, checked."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rookery.sim.errors import RookeryError
+from rookery.sim.multirotor.parameters import GRAVITY, DroneParameters
+from rookery.sim2real.sysid.checks import LEAST_S, check_times
+from rookery.sim2real.sysid.logs import MultirotorLog
+from rookery.sim2real.sysid.readers.ulog import continuous
+from rookery.sim2real.sysid.settings import LogSettings, times
+from rookery.sim2real.sysid.table import AXES, Table
+
+Array = NDArray[np.float64]
+FLYING = 0.3
+"""Share of the weight that rotors of a drone in the air push with, by the nominal model."""
+PIECE_S = 1.0  # s, least time in the air of a stretch that is used
+FULL = 0.99
+"""Command from which a motor counts as saturated."""
+SATURATED = 0.5
+AGREES = 0.15
+"""Difference of the factor between rates and the change of the attitude from 1 that noise explains."""
+
+
+def flight_log(table: Table, settings: LogSettings, drone: DroneParameters) -> MultirotorLog:
+    """The log of a flight, without what is on the ground.
+
+    Raises:
+        RookeryError: something is missing or wrong.
+    """
+    table = table.renamed(settings.columns)
+    source = table.source
+    position, quaternion = (table.gather(name, AXES[name]) for name in ("position", "quaternion"))
+    motors = _motors(table, drone)
+    if position is None or quaternion is None or motors is None:
+        raise RookeryError(
+            f"{source} needs position, quaternion (wxyz) and motors (commands in 0 to 1), and has "
+            f"{', '.join(list(table.columns)[:24])}: name them with --columns, such as --columns 'motors=m_*'."
+        )
+    time = times(table, settings, len(position))
+    pieces = check_times(source, time, bool(settings.skip_gaps), settings.time_unit is not None)
+    norm = np.linalg.norm(quaternion, axis=1)
+    for name, values in (("position", position), ("quaternion", quaternion), ("motors", motors)):
+        if not np.isfinite(values).all():
+            raise RookeryError(f"{source}: {name} has values that are no numbers: leave such samples out.")
+    if np.abs(norm - 1.0).max() > 0.1:
+        raise RookeryError(
+            f"{source}: quaternions have lengths from {norm.min():.3g} to {norm.max():.3g}, and must have 1."
+        )
+    quaternion = continuous(quaternion / norm[:, None])
+    notes = list(table.notes)
+    velocity = _velocity(table, time, position, quaternion, notes)
+    rate = _rate(table, settings, time, quaternion, notes)
+    log = MultirotorLog(source, time, position, quaternion, velocity, rate, motors, pieces, tuple(notes))
+    return _in_the_air(log, drone)
+
+
+def _motors(table: Table, drone: DroneParameters) -> Array | None:
+    """[T, 4] commands in 0 to 1; thrusts in N become those that the nominal curve gives."""
+    motors = table.gather("motors", AXES["motors"])
+    thrust = table.gather("thrust", AXES["motors"])
+    if motors is None and thrust is not None:
+        return np.vectorize(drone.speed_for_thrust)(thrust)
+    if motors is None:
+        return None
+    if np.nanmax(motors) > 1.5 or np.nanmin(motors) < -0.01:
+        low, high = float(np.nanmin(motors)), float(np.nanmax(motors))
+        guess = (
+            "pulses in us: subtract 1000 and divide by 1000"
+            if 500.0 < high < 2500.0
+            else "PWM: divide by its greatest value"
+        )
+        raise RookeryError(
+            f"{table.source}: motors go from {low:.4g} to {high:.4g}, and must be in 0 to 1; if these are {guess}."
+        )
+    return np.clip(motors, 0.0, 1.0)
+
+
+def _velocity(table: Table, time: Array, position: Array, quaternion: Array, notes: list[str]) -> Array:
+    derived = np.asarray(np.gradient(position, time, axis=0))
+    velocity = table.gather("velocity", AXES["velocity"])
+    body = table.gather("body_velocity", AXES["velocity"])
+    if velocity is None and body is not None:
+        velocity = turned(quaternion, body)
+    if velocity is None:
+        notes.append("the log has no velocities: they are the change of the positions.")
+        return derived
+    factor = _factor(velocity, derived)
+    if abs(factor - 1.0) > AGREES:
+        notes.append(
+            f"velocities disagree with the change of the positions, which is {factor:.2f} of them: that is used."
+        )
+        return derived
+    return velocity
+
+
+def _rate(table: Table, settings: LogSettings, time: Array, quaternion: Array, notes: list[str]) -> Array:
+    derived = _turning(time, quaternion)
+    rate = table.gather("angular_velocity", AXES["angular_velocity"])
+    if rate is None:
+        notes.append("the log has no angular velocities: they are the change of the attitude.")
+        return derived
+    rate = rate * (np.pi / 180.0 if settings.degrees else 1.0)
+    factor = _factor(rate, derived)
+    if abs(factor * 180.0 / np.pi - 1.0) < 0.3:
+        raise RookeryError(
+            f"{table.source}: angular velocities are in degrees/s, by the change of the attitude: give --degrees."
+        )
+    if abs(factor - 1.0) > AGREES:
+        notes.append(f"angular velocities disagree with the change of the attitude, which is {factor:.2f} of them.")
+    return rate
+
+
+def _factor(x: Array, y: Array) -> float:
+    """Of y over x by least squares of their means over 50 samples or fewer, in which noise averages out; 1 where x is still."""
+    length = max(1, min(10, len(x) // 10))
+    count = len(x) // length
+    mean = [v[: count * length].reshape(count, length, -1).mean(axis=1) for v in (x, y)]
+    power = float((mean[0] ** 2).sum())
+    return float((mean[0] * mean[1]).sum()) / power if power > 1e-4 * mean[0].size else 1.0
+
+
+def turned(quaternion: Array, vectors: Array) -> Array:
+    """[T, 3] body vectors in world axes."""
+    w, v = quaternion[:, :1], quaternion[:, 1:]
+    twice = 2.0 * np.cross(v, vectors)
+    return np.asarray(vectors + w * twice + np.cross(v, twice))
+
+
+def _turning(time: Array, q: Array) -> Array:
+    """[T, 3] rad/s, body, of the change of quaternions: twice the vector part of q* dq/dt."""
+    change = np.gradient(q, time, axis=0)
+    w, v, dw, dv = q[:, :1], q[:, 1:], change[:, :1], change[:, 1:]
+    return np.asarray(2.0 * (w * dv - dw * v - np.cross(v, dv)))
+
+
+def _in_the_air(log: MultirotorLog, drone: DroneParameters) -> MultirotorLog:
+    """The stretches in which the rotors carry the drone."""
+    t0, t1, t2 = drone.thrust_curve
+    lift = (t0 + t1 * log.motors + t2 * log.motors**2).sum(axis=1)
+    flying = lift > FLYING * drone.mass * GRAVITY
+    edges = sorted({0, len(log.time), *log.pieces, *(np.flatnonzero(np.diff(flying)) + 1).tolist()})
+    kept = [
+        (a, b)
+        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        if flying[a] and log.time[b - 1] - log.time[a] >= PIECE_S
+    ]
+    if sum(log.time[b - 1] - log.time[a] for a, b in kept) < LEAST_S:
+        raise RookeryError(
+            f"{log.source} has no {LEAST_S:g} s in the air, by the motors' commands and the model of {drone.name}: log a "
+            "flight, or name another drone with --robot."
+        )
+    rows = np.concatenate([np.arange(a, b) for a, b in kept])
+    share = float((log.motors[rows] > FULL).any(axis=1).mean())
+    if share > SATURATED:
+        raise RookeryError(
+            f"{log.source}: a motor is at its limit in {100 * share:.0f} % of the flight, which hides what it would do: fly "
+            "gentler."
+        )
+    notes = list(log.notes)
+    if len(rows) < len(log.time):
+        notes.append(f"{100 * len(rows) / len(log.time):.0f} % of the log is in the air, and is used.")
+    pieces = tuple(np.cumsum([0, *(b - a for a, b in kept[:-1])]).tolist())
+    each = [v[rows] for v in (log.time, log.position, log.quaternion, log.velocity, log.rate, log.motors)]
+    return MultirotorLog(log.source, *each, pieces, tuple(notes))

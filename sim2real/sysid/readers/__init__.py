@@ -1,0 +1,1 @@
+"""Readers of logs: each makes a Table of one kind of file."""

@@ -1,0 +1,97 @@
+"""MCAP: our flight logs (rookery.sim2real.runtime.flight_log); others are ROS 2 recordings."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.sysid.readers.reading import needs
+from rookery.sim2real.sysid.table import Table, merge
+
+OURS = "rookery.Step"
+QUANTITIES = {
+    "joint angles": "position", "joint velocities": "velocity", "joint torques": "torque", "position": "position",
+    "velocity": "velocity", "rotation": "quaternion", "angular velocity": "angular_velocity",
+}  # fmt: skip
+"""Our columns by the names of measured quantities."""
+JOINTED = ("joint angles", "joint velocities", "joint torques")
+FLOWN = ("position", "velocity", "rotation", "angular velocity")
+
+
+def read(path: Path) -> Table:
+    """The first vehicle's steps; see rookery.sim2real.sysid.readers.reading."""
+    try:
+        from mcap.exceptions import McapError
+        from mcap.reader import make_reader
+    except ImportError:
+        raise needs("mcap", path) from None
+    steps: list[dict[str, Any]] = []
+    contract: dict[str, Any] = {}
+    topic = ""
+    try:
+        with path.open("rb") as file:
+            reader = make_reader(file)
+            summary = reader.get_summary()
+            if summary is not None and not any(s.name == OURS for s in summary.schemas.values()):
+                from rookery.sim2real.sysid.readers.ros2 import read as read_ros
+
+                return read_ros(path)
+            for metadata in reader.iter_metadata():
+                if metadata.name == "rookery.contract":
+                    contract = json.loads(metadata.metadata["json"])
+            for schema, channel, message in reader.iter_messages():
+                topic = topic or channel.topic
+                if schema is not None and schema.name == OURS and channel.topic == topic:
+                    steps.append(json.loads(message.data))
+    except (McapError, ValueError, KeyError) as error:
+        raise RookeryError(f"{path} is a damaged MCAP file: {error}.") from error
+    flown = [s for s in steps if s.get("phase") == "policy" and "command" in s and "measured" in s]
+    if len(flown) < 2:
+        raise RookeryError(f"{path} has {len(flown)} steps of a policy with measurements and commands, and needs many.")
+    return _table(path, flown, contract)
+
+
+def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) -> Table:
+    group = next(iter(contract.get("groups", {}).values()), {}) if contract else {}
+    if isinstance(contract.get("groups"), list) and contract["groups"]:
+        group = contract["groups"][0]
+    action = group.get("action", {})
+    kind, names = str(action.get("kind", "")), [str(n) for n in action.get("names", [])]
+    now = np.array([s["time"] for s in steps], float)
+    measured = np.array([s["measured"] for s in steps], float)
+    received = np.array([s.get("received", s["time"]) for s in steps], float)
+    # the vehicle's clock, moved to ours by the quickest packet
+    taken = measured + float((received - measured).min())
+    new = np.flatnonzero(np.diff(taken, prepend=-math.inf) > 0.0)
+    streams: dict[str, tuple[Any, Any]] = {}
+    jointed = "joint angles" in steps[0]["state"]
+    for quantity in JOINTED if jointed else FLOWN:
+        values = [s["state"].get(quantity) for s in steps]
+        if any(v is None for v in values):
+            continue
+        rows = np.array([[math.nan if x is None else x for x in v] for v in values], float)
+        for i, part in enumerate(names if jointed and len(names) == rows.shape[1] else _axes(quantity, rows.shape[1])):
+            streams[f"{QUANTITIES[quantity]}.{part}"] = (taken[new], rows[new, i])
+    commands = np.array([[math.nan if x is None else x for x in s["command"]] for s in steps], float)
+    held = [f"target.{n}" for n in names] if jointed else [f"thrust.{i + 1}" for i in range(commands.shape[1])]
+    if not jointed and kind != "rotor_thrust":
+        raise RookeryError(
+            f"{path} has commands of the kind {kind or 'unknown'}, and a multirotor is identified by what its motors were "
+            "told: log their commands on the vehicle (ULog, Crazyflie), or fly a policy whose action is rotor_thrust."
+        )
+    for i, name in enumerate(held):
+        streams[name] = (now, commands[:, i])
+    joints = (group.get("actuation") or {}).get("joints", [])
+    gains = {str(j["name"]): (float(j["kp"]), float(j["kd"])) for j in joints if "kp" in j and "kd" in j}
+    robot = contract.get("robot") if isinstance(contract.get("robot"), str) else None
+    return Table(str(path), merge(streams, held[0], held), robot, gains)
+
+
+def _axes(quantity: str, width: int) -> list[str]:
+    parts = "wxyz" if width == 4 else "xyz"
+    return list(parts) if quantity in FLOWN and width <= 4 else [str(i) for i in range(width)]

@@ -1,0 +1,256 @@
+"""Workers under Ray: they learn what one process learns; losses, Ctrl-C, resumes, and clusters that do not fit."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+
+from rookery.cli.main import main
+from rookery.experiments import ray_cluster
+from rookery.experiments.ray_cluster import Cluster, versions
+from rookery.experiments.workers import Workers
+from rookery.policies.training import checkpoint
+from rookery.policies.training.distributed import Distributed, same_everywhere
+from rookery.sim.errors import RookeryError
+
+WORDS = ["train", "drone-hover", "--num-envs", "32", "--rollout-steps", "8", "--hidden", "16", "--minibatches", "2"]
+WORDS += ["--seed", "3", "--randomize", "default", "--checkpoint-every", "10"]
+
+
+def _train(folder: Path, *words: str) -> list[dict[str, float]]:
+    """Rows of the log of a training by the command."""
+    assert main([*WORDS, "--out", str(folder), *words]) == 0
+    return _rows(folder)
+
+
+def _rows(folder: Path) -> list[dict[str, float]]:
+    with open(folder / "progress.csv", newline="") as file:
+        return [{k: float(v) for k, v in row.items() if v} for row in csv.DictReader(file)]
+
+
+def _algorithm(folder: Path) -> dict[str, torch.Tensor]:
+    path = checkpoint.newest(folder)
+    return checkpoint.read_tensors(path, checkpoint.read_state(path))["algorithm"]
+
+
+def test_two_workers_learn_what_one_process_learns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    steps = ("--steps", str(32 * 8 * 20))
+    one = _train(tmp_path / "one", *steps)
+    two = _train(tmp_path / "two", *steps, "--workers", "2", "--worker-cpus", "0.5")
+    assert len(one) == len(two) == 20
+    for mine, theirs in zip(one, two, strict=True):
+        for name in ("steps", "drone/value_loss", "drone/approx_kl", "drone/std", "drone/learning_rate"):
+            assert theirs[name] == pytest.approx(mine[name], rel=1e-2, abs=1e-5), (mine["iteration"], name)
+        assert theirs.keys() == mine.keys()
+        assert theirs.get("return", 0.0) == pytest.approx(mine.get("return", 0.0), rel=1e-3)
+    want = _algorithm(tmp_path / "one")
+    for name, value in _algorithm(tmp_path / "two").items():
+        if name.startswith("drone/observations."):
+            torch.testing.assert_close(value, want[name], rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+    capsys.readouterr()
+    assert main(["eval", str(tmp_path / "two"), "--episodes", "4", "--json"]) == 0
+
+
+def _sum(rank: int, size: int, port: int, out: Any) -> None:
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    reduction = Distributed()
+    x = reduction.sum(torch.arange(6.0).reshape(2, 3).t() + rank)  # not contiguous
+    largest = reduction.max(torch.tensor([rank, -rank]))
+    gathered = reduction.gather({"rank": rank})
+    alike = same_everywhere(torch.ones(3), reduction), same_everywhere(torch.full((3,), float(rank)), reduction)
+    out.put((rank, x.tolist(), largest.tolist(), gathered, alike, reduction.sent))
+    dist.destroy_process_group()
+
+
+def test_sums_over_processes() -> None:
+    context = torch.multiprocessing.get_context("spawn")
+    out = context.Queue()
+    port = _free_port()
+    processes = [context.Process(target=_sum, args=(rank, 3, port, out), daemon=True) for rank in range(3)]
+    for process in processes:
+        process.start()
+    found = sorted(out.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join(60)
+    want = (3 * torch.arange(6.0).reshape(2, 3).t() + 3).tolist()
+    for rank, x, largest, gathered, alike, sent in found:
+        assert x == want
+        assert largest == [2, 0]
+        assert gathered == ([{"rank": 0}, {"rank": 1}, {"rank": 2}] if rank == 0 else None)
+        assert alike == (True, False)
+        # of each tensor 2 (S - 1) / S: 6 floats, 2 and four times 12 whole numbers
+        assert sent == pytest.approx(4 / 3 * (6 * 4 + 2 * 8 + 4 * 12 * 8))
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
+
+
+def _begun(folder: Path, *words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "rookery", *WORDS, "--out", str(folder), "--steps", "100000000", *words]
+    return subprocess.Popen(
+        [*command, "--workers", "2", "--worker-cpus", "0.5"], stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def _wait_for(condition: Any, seconds: float = 120.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.2)
+
+
+def _steps(folder: Path) -> int:
+    found = checkpoint.complete(folder)
+    return int(found[-1].name) if found else 0
+
+
+def _family(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_worker_is_replaced_and_ctrl_c_saves(rank: int, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = _begun(folder)
+    _wait_for(lambda: _steps(folder) > 0)
+    family = _family(process)
+    workers = sorted((p for p in family if "RayTrainWorker" in " ".join(p.cmdline())), key=lambda p: p.pid)
+    assert len(workers) == 2
+    workers[rank].kill()
+    before = _steps(folder)
+    _wait_for(lambda: _steps(folder) > before + 32 * 8 * 20)
+    rows = _rows(folder)
+    made = [row["steps"] for row in rows]
+    assert made == sorted(set(made)), "rows that the killed worker wrote after its last checkpoint are forgotten"
+    family += _family(process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(120) == 130
+    said = process.stderr.read().decode()
+    assert "interrupted and saved; resume with: rookery train --resume" in said
+    assert "Traceback" not in said
+    _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 30)
+    last = _steps(folder)
+    assert last >= made[-1]
+    # one process goes on where two were
+    assert main(["train", "--resume", str(folder), "--steps", str(last + 256)]) == 0
+    assert _steps(folder) == last + 256
+
+
+@pytest.mark.slow
+def test_the_command_killed_leaves_no_process(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = _begun(folder)
+    _wait_for(lambda: _steps(folder) > 0)
+    family = _family(process)
+    assert family
+    process.kill()
+    process.wait(30)
+    _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 60)
+    assert _steps(folder) > 0
+
+
+@pytest.mark.slow
+def test_two_machines_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One worker on each of two nodes; a node that is lost takes its worker with it, which goes on on the other."""
+    from ray.cluster_utils import Cluster as Nodes
+
+    nodes = Nodes(initialize_head=True, head_node_args={"num_cpus": 2})
+    second = nodes.add_node(num_cpus=1)
+    try:
+        command = [sys.executable, "-m", "rookery", *WORDS, "--out", str(tmp_path / "run"), "--steps", "100000000"]
+        command += ["--workers", "2", "--ray", nodes.address]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE)
+        _wait_for(lambda: _steps(tmp_path / "run") > 0, 180)
+        nodes.remove_node(second, allow_graceful=False)
+        before = _steps(tmp_path / "run")
+        _wait_for(lambda: _steps(tmp_path / "run") > before + 32 * 8 * 20, 180)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) in (130, 143)
+        with pytest.raises(RookeryError, match="4 workers of 1 processors need 4, and the cluster has 2"):
+            Cluster(nodes.address, 4, 1.0).__enter__()
+        monkeypatch.setattr(ray_cluster, "versions", lambda: versions() | {"numpy": "0.1"})
+        with (
+            Cluster(nodes.address, 1, 1.0) as cluster,
+            pytest.raises(RookeryError, match=r"has numpy .* and this machine 0\.1"),
+        ):
+            cluster.check_nodes(tmp_path)
+    finally:
+        nodes.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--workers", "0"], "--workers must be at least 1, got 0"),
+        (["--workers", "2", "--worker-cpus", "1.5"], "a whole number or a share between 0 and 1"),
+        (["--workers", "5000"], "5000 workers of 1 processors need 5000, and this machine has"),
+        (["--workers", "2", "--ray", "nowhere"], "'nowhere' is no address: give local, auto, or HOST:PORT"),
+        (
+            ["--workers", "2", "--ray", "127.0.0.1:9"],
+            "no Ray cluster answers at 127.0.0.1:9: start one with `ray start",
+        ),
+        (["--workers", "2", "--viewer"], "--viewer shows a training in this process"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*WORDS, "--out", str(tmp_path / "run"), *words]) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_machine_that_does_not_see_the_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ray:
+        """Of one node, whose answers are given."""
+
+        def __init__(self, answer: tuple[dict[str, str], bool]) -> None:
+            self.answer = answer
+
+        def remote(self, **options: Any) -> Any:
+            return lambda function: self
+
+        def options(self, **options: Any) -> Any:
+            return type("Call", (), {"remote": lambda self, *a: None})()
+
+        def nodes(self) -> list[dict[str, Any]]:
+            return [{"NodeID": "00" * 28, "NodeManagerHostname": "far", "Alive": True}]
+
+        def get(self, reply: None) -> Any:
+            return self.answer
+
+    cluster = Cluster("10.0.0.1:6379", 2, 1.0)
+    cluster._ray = Ray((versions(), False))
+    with pytest.raises(RookeryError, match=rf"far does not see {tmp_path}: give --out a folder"):
+        cluster.check_nodes(tmp_path)
+    assert not list(tmp_path.iterdir())
+    cluster._ray = Ray((versions() | {"mujoco": "3.1"}, True))
+    with pytest.raises(RookeryError, match=r"far has mujoco 3\.1 and this machine"):
+        cluster.check_nodes(tmp_path)
+
+
+def test_workers_are_checked() -> None:
+    for cpus in (0.0, -1.0, 1.5, float("nan")):
+        with pytest.raises(RookeryError, match="--worker-cpus"):
+            Workers(2, cpus)
+    assert Workers(2, 3.0).cpus == 3.0
+    assert os.environ.get("RAY_USAGE_STATS_ENABLED", "0") == "0"
