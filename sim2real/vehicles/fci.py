@@ -21,6 +21,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import OPENING
 from rookery.sim2real.links import fci, tracker
 from rookery.sim2real.vehicles.arm import ArmVehicle
+from rookery.sim2real.vehicles.motion_monitor import ACCELERATION
 from rookery.sim2real.vehicles.network import NetworkConfig
 from rookery.sim2real.vehicles.port import Peer, Port
 from rookery.sim2real.vehicles.urdf import arm_urdf
@@ -30,6 +31,7 @@ PATIENCE_S = 0.01
 machine slows the robot down and does not make it lose packets."""
 TRACKED = 10  # steps between two datagrams of the tracker, and two states of the hand
 WINDOW = 100  # states, of which the share of answered ones is reported
+REST_RAD_S = 0.01  # rad/s, of what was commanded, at which a motion may end
 GRIPPED_M = 0.002  # m, from its goal, within which a motion of the hand is over
 GRIPPER_S = 2.0  # s, most time of one
 
@@ -195,8 +197,11 @@ class FciArm:
         if newest is None:
             return
         if newest["motion_generation_finished"]:
-            self._finish(fci.SUCCESS)
-            self.vehicle.disarm()
+            if np.abs(self.vehicle.monitor.velocity).max() > REST_RAD_S:
+                self.vehicle.stop(ACCELERATION)  # a motion must end at rest; `send` tells
+            else:
+                self._finish(fci.SUCCESS)
+                self.vehicle.disarm()
         else:
             self.vehicle.setpoint(newest["q_c"])
 

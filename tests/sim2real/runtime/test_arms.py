@@ -77,7 +77,7 @@ def pushed(flight: Reach) -> None:
 
 def stopped_by_itself(flight: Reach) -> None:
     """Its own controller has stopped it, as after a reflex."""
-    flight.vehicle._stop(monitor.PUSHED)
+    flight.vehicle.stop(monitor.PUSHED)
 
 
 FAULTS: dict[str, Callable[[Reach], None]] = {

@@ -115,7 +115,7 @@ def test_the_arm_stops_when_the_runtime_is_killed(reach_bundle: Path) -> None:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr  # the servo has let it go: it takes another client
     mode, speed = done.stdout.split()
-    assert mode == "Idle"  # no reflex: the motion was ended in order
+    assert mode == "Idle"  # no reflex, which a motion that does not end at rest leads to
     assert float(speed) < 0.05
 
 
@@ -206,7 +206,8 @@ class Client:
         self.server = FciArm(self.vehicle, port=self.port)
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
-        self.udp.settimeout(2.0)
+        self.udp.setblocking(False)
+        self.newest = np.zeros(1, fci.STATE)
         self.connect()
 
     def connect(self) -> None:
@@ -218,6 +219,9 @@ class Client:
             self.server.receive()
             self.vehicle.step()
             self.server.send()
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    self.newest = np.frombuffer(self.udp.recv(4096), fci.STATE)
 
     def ask(self, kind: int, payload: bytes, number: int = 1) -> bytes:
         """The payload of the answer."""
@@ -233,14 +237,8 @@ class Client:
 
     def state(self) -> np.ndarray:
         """The newest state."""
-        self.run()
-        row = np.zeros(0)
-        self.udp.setblocking(True)
-        self.udp.settimeout(0.2)
-        with contextlib.suppress(TimeoutError):
-            while True:
-                row = np.frombuffer(self.udp.recv(4096), fci.STATE)
-        return row
+        self.run(2)
+        return self.newest
 
     def close(self) -> None:
         self.tcp.close()
@@ -277,6 +275,25 @@ def test_motions_other_than_joint_positions_are_refused(client: Client) -> None:
     client.run(40)  # nobody answers any more
     assert client.vehicle.error == "communication_constraints_violation"
     assert client.state()["errors"][0][25] == 1
+
+
+def test_a_motion_ends_at_rest(client: Client) -> None:
+    client.hello()
+    to = ("127.0.0.1", client.server._udp.socket.getsockname()[1])
+    ends = (0.0, fci.IDLE_MODE, fci.SUCCESS), (0.4, fci.REFLEX_MODE, fci.REFLEX_ABORTED)
+    for speed, mode, status in ends:
+        assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48))[0] == fci.MOTION_STARTED
+        row = np.zeros(1, fci.COMMAND)
+        row["q_c"] = client.vehicle.monitor.position
+        for k in range(100):
+            ramp = min(k * 0.004, speed)
+            row["q_c"][0, 0] += 0.001 * ramp
+            row["message_id"], row["motion_generation_finished"] = client.server._sent, k == 99
+            client.udp.sendto(row.tobytes(), to)
+            client.run()
+        assert client.state()["robot_mode"][0] == mode
+        assert client.tcp.recv(16)[fci.HEADER.size] == status  # the motion's own answer
+    assert client.vehicle.error == "joint_motion_generator_velocity_discontinuity"
 
 
 def test_damaged_messages_change_nothing(client: Client) -> None:
