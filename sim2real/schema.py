@@ -302,6 +302,9 @@ def _check_joints(actuation: Mapping[str, Any], line: str) -> None:
     for name, values in by_joint.items():
         if values is not None and len(values) != count:
             raise fault(f"{line}.{name}", values, f"a list of {count}, one for each joint")
+    for name in ("speed", "acceleration", "jerk") if references else ():
+        if not all(limit > 0.0 for limit in references[name]):
+            raise fault(f"{line}.references.{name}", references[name], "numbers above 0")
     for key in ("offsets", "turns") if chain else ():
         if len(chain[key]) != count + 1:
             raise fault(

@@ -254,7 +254,7 @@ def _report(
             "link": pilot.link.url, "family": family_of(pilot.controller.spec),
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
-            "success": pilot.link.success,
+            "success": pilot.link.success, "connection": dict(pilot.link.statistics()),
             "velocity_error": math.sqrt(sum(e * e for e in off) / len(off)) if off else None,
         })  # fmt: skip
     return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
@@ -271,6 +271,8 @@ def _print(report: dict[str, Any]) -> None:
         if v["velocity_error"] is not None:
             near += f" with a velocity error of {v['velocity_error']:.2f} m/s (rms, by its own estimate)"
         end = {"multirotor": "landed", "joints": "lies", "arm": "is home"}[v["family"]]
+        if "cycles" in v["connection"]:
+            near += f"; {v['connection']['cycles']:,.0f} cycles of the arm, {v['connection']['lost_cycles']:.0f} lost"
         print(f"{v['link']}: {'ended by the fault ' + v['fault'] if v['fault'] else end}{near}")
     t = report["timing"]
     print(

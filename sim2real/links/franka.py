@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import multiprocessing
-import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from rookery.sim2real.links.arm_drive import DERIVED, KINDS, QUANTITIES, ArmDriv
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.links.tracker import Tracker
 from rookery.sim2real.runtime.clock import TimeSource
-from rookery.sim2real.runtime.priority import PRIORITY
 from rookery.sim2real.runtime.reading import Reading
 
 COLLISION = 0.5  # share of the limits of torque at which the arm stops itself: above the runtime's own
@@ -75,10 +74,7 @@ class FrankaLink(Link):
         make = multiprocessing.get_context("spawn")
         torque = np.zeros(7)
         torque[[servo.JOINTS.index(n) for n in self.drive.names]] = COLLISION * self.drive.torque
-        priority = PRIORITY + 1 if os.sched_getscheduler(0) != os.SCHED_OTHER else 0
-        given: list[tuple[Any, tuple[Any, ...]]] = [
-            (servo.run_servo, (self._host, self._group, torque, priority, self._shared))
-        ]
+        given: list[tuple[Any, tuple[Any, ...]]] = [(servo.run_servo, (self._host, self._group, torque, self._shared))]
         if self._grips:
             given.append((servo.run_gripper, (self._host, self.drive.opened, self._shared)))
         for target, args in given:
@@ -104,7 +100,7 @@ class FrankaLink(Link):
                 return
             dead = any(not p.is_alive() for p in self._processes)
             if dead or time.monotonic() > end:
-                why = self._shared.said
+                why = self._shared.said(hand=lacking == "the gripper")
                 self.close()
                 advice = ": give ?gripper=0 if it has none" if lacking == "the gripper" else ""
                 raise RookeryError(f"{self.url}: {lacking} does not answer{f' ({why})' if why else ''}{advice}.")
@@ -133,19 +129,26 @@ class FrankaLink(Link):
         received = head["stamp"]
         values = dict(zip(QUANTITIES, (arrays[n] for n in ("q", "dq", "tau", "external")), strict=False))
         values[OPENING.name] = np.array([self._width(head["opening"], now)], np.float32)
-        values |= self.drive.derived(values["joint angles"], arrays["goal"])
+        derived = self.drive.derived(values["joint angles"], arrays["goal"])
         if self._tracker is not None:
             self._tracker.receive(now)
             values |= self._tracker.values
             received = min(received, self._tracker.heard)
         state = int(head["state"])
-        mode = f"{MODES[state]}: {self._shared.said}" if state in (servo.STOPPED, servo.GONE) else MODES[state]
-        return Reading(received, head["time"], values, armed=state == servo.MOVING, mode=mode)
+        mode = f"{MODES[state]}: {self._shared.said()}" if state in (servo.STOPPED, servo.GONE) else MODES[state]
+        return Reading(received, head["time"], values, armed=state == servo.MOVING, mode=mode, estimates=derived)
 
     def _width(self, wish: float, now: float) -> float:
         """m, of the hand; without one what the policy asks for."""
         hand = self._shared.hand.read() if self._grips else None
         return float(wish) if hand is None or now - hand[0] > GRIPPER_STALE_S else float(hand[1])
+
+    def statistics(self) -> Mapping[str, float]:
+        news = self._shared.news.read()
+        if news is None:
+            return {}
+        head = dict(zip(servo.NEWS, news, strict=False))
+        return {"cycles": head["cycles"], "lost_cycles": head["lost"], "answered": head["rate"]}
 
     # -- orders ------------------------------------------------------------------------------------------------
 

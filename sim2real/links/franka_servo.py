@@ -7,7 +7,6 @@ brakes along its way, ends the motion and leaves the arm to its own controller: 
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import signal
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.arm_drive import ArmDrive, MotionLimits
 from rookery.sim2real.links.mailbox import Mailbox
+from rookery.sim2real.runtime.priority import PRIORITY, real_time
 
 PERIOD_S = 0.001
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
@@ -33,47 +33,53 @@ FR3 = MotionLimits(
     (SHARE * 10.0,) * 7,
     (SHARE * 5000.0,) * 7,
 )
-"""Franka Control Interface documentation, "Robot and interface specifications", FR3: the robot that FCI 10 is for. It allows
+"""Franka Control Interface documentation, "Robot and interface specifications", FR3, the robot that FCI 10 is for. It allows
 less speed near the ends of its joints, which is not among these numbers."""
 SILENT_S = 0.1  # s without an order after which the arm brakes
 REST_RAD_S = 1e-3  # rad/s, of references that may end a motion
 MOST = 16  # numbers of a command
 
 IDLE, GO, COMMAND, STOP, RELEASE, QUIT = range(6)
-"""Kinds of orders: nothing; go to joint angles; a policy's command; brake, then release; end the motion; end the process."""
+"""Kinds of orders: nothing; to joint angles; a policy's command; brake, then release; end the motion now; brake, then end the
+process."""
 ORDER = ("stamp", "kind", "number", "arm", "begin")
 """Numbers of an order before its values: s; kind; counts that rise with each command, request to arm and episode."""
 READY, MOVING, STOPPED, GONE = range(4)
 """States: held by its own controller; moving by orders; stopped by itself, or refusing; the link is lost."""
-NEWS = ("stamp", "time", "state", "rate", "armed", "opening", "lost")
-"""Numbers of news before the arrays: s of the runtime's clock and of the arm's; state; share of packets that arrived; count
-of the request to arm that was served; m asked of the gripper; control cycles of which no state came."""
+NEWS = ("stamp", "time", "state", "rate", "opening", "cycles", "lost")
+"""Numbers of news before the arrays: s of the runtime's clock and of the arm's; state; share of packets that arrived; m asked
+of the gripper; control cycles of motions, and those of them of which no state came."""
 ARRAYS = (("q", 7), ("dq", 7), ("tau", 7), ("external", 7), ("goal", 3))
 NEWS_SIZE = len(NEWS) + sum(n for _, n in ARRAYS)
 
 
 @dataclass
 class Shared:
-    """Memory that both processes have: orders, news, the gripper's wish and width, and the text of an error."""
+    """What all processes have: orders, news, the gripper's width, and texts of the last error of arm and gripper."""
 
     orders: Mailbox
     news: Mailbox
     hand: Mailbox
     error: Any
+    hand_error: Any
 
     @classmethod
     def make(cls) -> Shared:
         """New ones."""
-        return cls(Mailbox(len(ORDER) + MOST), Mailbox(NEWS_SIZE), Mailbox(2), RawArray(ctypes.c_char, 256))
+        return cls(Mailbox(len(ORDER) + MOST), Mailbox(NEWS_SIZE), Mailbox(2), _text(), _text())
 
-    def say(self, error: object) -> None:
+    def say(self, error: object, hand: bool = False) -> None:
         """Put the text of an error."""
-        self.error.value = str(error).strip().replace("libfranka: ", "")[:255].encode("ascii", "replace")
+        to = self.hand_error if hand else self.error
+        to.value = str(error).strip().replace("libfranka: ", "").rstrip(".")[:255].encode("ascii", "replace")
 
-    @property
-    def said(self) -> str:
+    def said(self, hand: bool = False) -> str:
         """The text of the last error."""
-        return bytes(self.error.value).decode("ascii", "replace")
+        return bytes((self.hand_error if hand else self.error).value).decode("ascii", "replace")
+
+
+def _text() -> Any:
+    return RawArray(ctypes.c_char, 256)
 
 
 class Order:
@@ -121,10 +127,10 @@ class Servo:
         self.drive = ArmDrive(group, PERIOD_S, FR3)
         self._order = [JOINTS.index(name) for name in self.drive.names]
         self._orders = Order(shared)
-        self._lost = 0.0
+        self._total = self._lost = 0
         self._stopping = False
         self._state = READY
-        self._served = 0.0
+        self._cycles = 1  # since the state before
 
     def run(self) -> None:
         """Until the runtime says so, or is gone, or the arm is."""
@@ -139,7 +145,6 @@ class Servo:
                     return
                 self._publish(robot.read_once())
                 if "arm" in self._orders.fresh:
-                    self._served = self._orders.seen["arm"]
                     self._move(robot)
         except (f.FrankaException, RuntimeError) as error:
             self._shared.say(error)
@@ -171,23 +176,21 @@ class Servo:
                     self._state = READY
                     return
                 state, passed = control.readOnce()
-                cycles = max(1, round(passed.to_sec() / PERIOD_S))
-                self._lost += cycles - 1
-                self._cycles = cycles
+                self._cycles = max(1, round(passed.to_sec() / PERIOD_S))
+                self._total += self._cycles
+                self._lost += self._cycles - 1
                 self._publish(state)
         except (f.ControlException, f.CommandException) as error:
             self._shared.say(error)
             self._state = STOPPED
 
-    _cycles = 1
-
     def _follow(self, state: Any) -> bool:
         """The references of this cycle; True where the motion is to end."""
         drive, orders = self.drive, self._orders
         kind = orders.take()
-        if kind in (RELEASE, QUIT):
+        if kind == RELEASE:
             return True
-        if kind == STOP or orders.silent:
+        if kind in (STOP, QUIT) or orders.silent:
             if not self._stopping:
                 drive.stop()
                 self._stopping = True
@@ -205,20 +208,18 @@ class Servo:
     def _publish(self, state: Any) -> None:
         d, at = self.drive, self._order
         head = (
-            time.monotonic(), state.time.to_sec(), self._state, state.control_command_success_rate, self._served, d.opening,
+            time.monotonic(), state.time.to_sec(), self._state, state.control_command_success_rate, d.opening, self._total,
             self._lost,
         )  # fmt: skip
         arrays = (np.array(x)[at] for x in (state.q, state.dq, state.tau_J, state.tau_ext_hat_filtered))
         self._shared.news.write(np.concatenate((head, *arrays, d.goal)))
 
 
-def run_servo(host: str, group: ContractGroup, collision: NDArray[np.float64], priority: int, shared: Shared) -> None:
+def run_servo(host: str, group: ContractGroup, collision: NDArray[np.float64], shared: Shared) -> None:
     """The process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runtime's: it brakes the arm first
-    if priority:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
-    Servo(host, group, collision, shared).run()
+    with real_time(PRIORITY + 1):  # above the runtime, which may be late
+        Servo(host, group, collision, shared).run()
 
 
 GRIP_SPEED, GRIP_FORCE = 0.1, 20.0  # m/s, N: as in training
@@ -246,4 +247,4 @@ def run_gripper(host: str, full: float, shared: Shared) -> None:
                 told = wish
             shared.hand.write((time.monotonic(), hand.read_once().width))
     except (pylibfranka.FrankaException, RuntimeError) as error:
-        shared.say(f"the gripper: {error}")
+        shared.say(error, hand=True)

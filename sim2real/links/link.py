@@ -53,6 +53,10 @@ class Link(abc.ABC):
         """True where the vehicle's task is done; None where it cannot tell."""
         return None
 
+    def statistics(self) -> Mapping[str, float]:
+        """Figures of the connection by name, such as packets that were lost; {} where it keeps none."""
+        return {}
+
     @abc.abstractmethod
     def open(self, timeout_s: float = 10.0) -> Identity:
         """Find the vehicle, and ask who it is.

@@ -59,7 +59,8 @@ class SimulatedArm(SimulatedLink):
         reading = self.vehicle.sense()
         values = dict(reading.values)
         values |= {name: values[name][self._places] for name in JOINT_QUANTITIES}
-        return dataclasses.replace(reading, values=values | self.drive.derived(values["joint angles"], self.drive.goal))
+        derived = self.drive.derived(values["joint angles"], self.drive.goal)
+        return dataclasses.replace(reading, values=values, estimates=derived)
 
     def arm(self) -> None:
         if not self.cut:

@@ -12,8 +12,11 @@ PRIORITY = 20  # of 1 to 99: over all usual programs, below the kernel's own thr
 
 
 @contextlib.contextmanager
-def real_time() -> Iterator[bool]:
+def real_time(priority: int = PRIORITY) -> Iterator[bool]:
     """Real-time scheduling of this thread and of those that it starts, and no collection of garbage, while it lasts.
+
+    Args:
+        priority: of 1 to 99.
 
     Yields:
         Whether the system allows it; it needs root, CAP_SYS_NICE or an `rtprio` limit (/etc/security/limits.conf).
@@ -22,7 +25,7 @@ def real_time() -> Iterator[bool]:
     if allowed:
         before = os.sched_getscheduler(0), os.sched_getparam(0)
         try:
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(PRIORITY))
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority))
         except OSError:
             allowed = False
     gc.collect()

@@ -159,13 +159,14 @@ class ArmVehicle:
             return
         fault = self.monitor.take(angles)
         if fault:
-            self._stop(fault)
+            self.stop(fault)
             return
         self.mode = "setpoints"
         self._fresh = True
         self._missed = 0
 
-    def _stop(self, error: str) -> None:
+    def stop(self, error: str) -> None:
+        """Its own controller stops it, for an error of Franka's."""
         self.mode, self.error = "stopped", error
 
     def begin_episode(self) -> None:
@@ -188,7 +189,7 @@ class ArmVehicle:
             self._missed += 1
             monitor.extrapolate()
             if self._missed > MISSED:
-                self._stop(SILENCE)
+                self.stop(SILENCE)
         elif not self.armed:
             monitor.brake()
         self._fresh = False
@@ -199,7 +200,7 @@ class ArmVehicle:
         self._steps += 1
         self.external += PERIOD_S / FILTER_S * (d.qfrc_constraint[self._v[self._arm]] - self.external)
         if self.armed and (np.abs(self.external) > self.collision).any():
-            self._stop(PUSHED)
+            self.stop(PUSHED)
         if self._steps % round(TRACKER_S / PERIOD_S) == 0:
             self._look()
             if self.now - self._judged > self.env.control_dt - 0.5 * PERIOD_S:

@@ -1,5 +1,5 @@
 """Our simulated arm as a Franka robot on FCI: commands over TCP port 1337, states and joint positions over UDP at 1 kHz, a
-hand on port 1338. What FCI does not say, the places of objects, goes out by UDP as a tracker's (links/tracker.py).
+hand on port 1338. What FCI does not say, the places of objects, goes out by UDP as a tracker's (sim2real/links/tracker.py).
 
 It takes motions by joint positions, as `start_joint_position_control` of libfranka makes them, with all checks of the robot's
 own controller (motion_monitor.py). One client at a time, as on the robot.
@@ -21,15 +21,17 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import OPENING
 from rookery.sim2real.links import fci, tracker
 from rookery.sim2real.vehicles.arm import ArmVehicle
+from rookery.sim2real.vehicles.motion_monitor import ACCELERATION
 from rookery.sim2real.vehicles.network import NetworkConfig
 from rookery.sim2real.vehicles.port import Peer, Port
 from rookery.sim2real.vehicles.urdf import arm_urdf
 
-PATIENCE_S = 0.002
-"""s of the machine's clock, that a step waits for the answer to the state before it: a busy machine slows the robot down and
-does not make it lose packets."""
+PATIENCE_S = 0.01
+"""s of the machine's clock, that a step waits for the answer to the state before it, where the one before was answered: a busy
+machine slows the robot down and does not make it lose packets."""
 TRACKED = 10  # steps between two datagrams of the tracker, and two states of the hand
 WINDOW = 100  # states, of which the share of answered ones is reported
+REST_RAD_S = 0.01  # rad/s, of what was commanded, at which a motion may end
 GRIPPED_M = 0.002  # m, from its goal, within which a motion of the hand is over
 GRIPPER_S = 2.0  # s, most time of one
 
@@ -140,6 +142,7 @@ class FciArm:
         network: NetworkConfig | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
         self.vehicle = vehicle
+        self._urdf = arm_urdf(vehicle.kind).encode()  # now: it takes longer than a step
         here = fci.PORT if port is None else port
         self._robot = Session(here, fci.HEADER)
         try:
@@ -179,22 +182,26 @@ class FciArm:
 
     def _await(self) -> None:
         """The newest joint positions; wait for them a little."""
-        end = time.monotonic() + PATIENCE_S
+        waits = self._sent > 0 and (not self._window or self._window[-1])
+        end = time.monotonic() + (PATIENCE_S if waits else 0.0)
         newest: Any = None
         while True:
             for data, _ in self._udp.receive(self.vehicle.now):
                 command = fci.command(data)
                 if command is not None and command["message_id"] > self._answered:
                     newest, self._answered = command, int(command["message_id"])
-            if newest is not None or self._sent == 0 or time.monotonic() > end or not self._robot.there:
+            if newest is not None or time.monotonic() >= end or not self._robot.there:
                 break
             select.select([self._udp.socket], [], [], max(0.0, end - time.monotonic()))
         self._window.append(newest is not None)
         if newest is None:
             return
         if newest["motion_generation_finished"]:
-            self._finish(fci.SUCCESS)
-            self.vehicle.disarm()
+            if np.abs(self.vehicle.monitor.velocity).max() > REST_RAD_S:
+                self.vehicle.stop(ACCELERATION)  # a motion must end at rest; `send` tells
+            else:
+                self._finish(fci.SUCCESS)
+                self.vehicle.disarm()
         else:
             self.vehicle.setpoint(newest["q_c"])
 
@@ -208,13 +215,17 @@ class FciArm:
                 with contextlib.suppress(OSError):
                     self._sender.sendto(tracker.pack(seen), self._station)
             self._hand.send()
+        self._tell()
+        if self._move is not None and not v.armed:
+            self._finish(fci.REFLEX_ABORTED)
+
+    def _tell(self) -> None:
+        """A state: each step, and before an answer that a state must not contradict."""
         if self._peer is None:
             return
         self._sent += 1
-        self._udp.leaving.put(v.now, (self._state().tobytes(), self._peer))
-        self._udp.flush(v.now)
-        if self._move is not None and not v.armed:
-            self._finish(fci.REFLEX_ABORTED)
+        self._udp.leaving.put(self.vehicle.now, (self._state().tobytes(), self._peer))
+        self._udp.flush(self.vehicle.now)
 
     def close(self) -> None:
         """Free the ports."""
@@ -251,10 +262,11 @@ class FciArm:
             self.vehicle.disarm()
             self._finish(fci.PREEMPTED)
         elif kind == fci.GET_ROBOT_MODEL:
-            self._robot.send(fci.message(kind, number, b"\0" + arm_urdf(self.vehicle.kind).encode()))
+            self._robot.send(fci.message(kind, number, b"\0" + self._urdf))
         elif kind == fci.AUTOMATIC_ERROR_RECOVERY:
             self.vehicle.arm()
             self.vehicle.disarm()
+            self._tell()
             self._answer(kind, number, fci.SUCCESS)
         elif kind == fci.SET_COLLISION_BEHAVIOR:
             self._answer(kind, number, fci.SUCCESS if self._set_collision(payload) else 1)
@@ -291,7 +303,7 @@ class FciArm:
     def _finish(self, status: int) -> None:
         if self._move is not None:
             number, self._move = self._move, None
-            self.send()  # a state that says so comes before the answer
+            self._tell()
             self._answer(fci.MOVE, number, status)
 
     def _set_collision(self, payload: bytes) -> bool:

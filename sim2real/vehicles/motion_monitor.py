@@ -48,6 +48,7 @@ class MotionMonitor:
         self.velocity = np.zeros_like(self.position)
         self.acceleration = np.zeros_like(self.position)
         self._first = True
+        self._known, self._gap, self._unsure = self.position, 0, 0
 
     def take(self, position: ArrayLike) -> str:
         """The signal's next value [J] rad; the fault that it is, or ""."""
@@ -58,12 +59,16 @@ class MotionMonitor:
             if np.abs(new - self.position).max() > START_RAD:
                 return START
             self._first = False
-        velocity = (new - self.position) / self._dt
+        velocity = (new - self._known) / (self._dt * (1 + self._gap))
         acceleration = (velocity - self.velocity) / self._dt
         jerk = (acceleration - self.acceleration) / self._dt
+        if self._unsure:  # it was not told all of the last three: differences of higher order say nothing
+            self._unsure -= 1
+            acceleration, jerk = np.zeros_like(new), np.zeros_like(new)
         fault = self._judge(new, velocity, acceleration, jerk)
         if not fault:
             self.position, self.velocity, self.acceleration = new, velocity, acceleration
+            self._known, self._gap = new, 0
         return fault
 
     def _judge(self, position: Vector, velocity: Vector, acceleration: Vector, jerk: Vector) -> str:
@@ -80,6 +85,8 @@ class MotionMonitor:
         """Go on with the acceleration that it has, as for a packet that did not come."""
         self.velocity = self.velocity + self._dt * self.acceleration
         self.position = self.position + self._dt * self.velocity
+        self._gap += 1
+        self._unsure = 3
 
     def brake(self) -> None:
         """Go on along its way with the greatest deceleration."""

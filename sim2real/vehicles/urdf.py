@@ -46,9 +46,8 @@ def _link(model: mujoco.MjModel, body: int, number: int) -> str:
     a, b, c = model.body_inertia[body]
     return (
         f'<link name="{LINK}{number}"><inertial><origin xyz="{x:.9g} {y:.9g} {z:.9g}" rpy="{roll:.9g} {pitch:.9g} {yaw:.9g}"/>'
-        f'<mass value="{model.body_mass[body]:.9g}"/>'
-        f'<inertia ixx="{a:.9g}" iyy="{b:.9g}" izz="{c:.9g}" ixy="0" ixz="0" iyz="0"/>'
-        "</inertial></link>"
+        f'<mass value="{model.body_mass[body]:.9g}"/><inertia ixx="{a:.9g}" iyy="{b:.9g}" izz="{c:.9g}" ixy="0" '
+        'ixz="0" iyz="0"/></inertial></link>'
     )
 
 

@@ -128,6 +128,28 @@ def test_wrong_lines_of_the_actuation_are_named(line: str, value: Any) -> None:
     assert f"contract line {place} is" in str(e.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("references.speed", [1.0] * 6),
+        ("references.lead", [1.0] * 8),
+        ("references.jerk", [1000.0] * 6 + [0.0]),
+        ("tool_goal.home", [0.0]),
+        ("chain.start", []),
+        ("chain.offsets", [[0.0, 0.0, 0.0]] * 7),
+        ("chain.turns", [[1.0, 0.0, 0.0, 0.0]] * 9),
+        ("chain.turns[2]", [1.0, 1.0, 0.0, 0.0]),
+    ],
+)
+def test_lines_by_joint_that_do_not_fit_an_arm_are_named(line: str, value: Any) -> None:
+    """The C of the loops reads a value for each joint."""
+    values = json.loads((ZOO / "table-reach" / "contract.json").read_text())
+    place = f"groups.arm.actuation.{line}"
+    with pytest.raises(RookeryError) as e:
+        Contract.from_json(edited(values, place, value))
+    assert f"contract line {place} is" in str(e.value)
+
+
 def test_round_trip_is_exact(values: Values, tmp_path: Path) -> None:
     contract = Contract.from_json(edited(values, "groups.drone.observation[0].scale", math.pi / 3.0))
     contract.write(tmp_path / "contract.json")

@@ -77,7 +77,7 @@ def pushed(flight: Reach) -> None:
 
 def stopped_by_itself(flight: Reach) -> None:
     """Its own controller has stopped it, as after a reflex."""
-    flight.vehicle._stop(monitor.PUSHED)
+    flight.vehicle.stop(monitor.PUSHED)
 
 
 FAULTS: dict[str, Callable[[Reach], None]] = {
@@ -275,3 +275,32 @@ def test_a_dry_run_reaches_the_operators_goal(reach_bundle: Path, capsys: pytest
     assert fly.run(args) == 0
     (report,) = json.loads(capsys.readouterr().out)["vehicles"]
     assert (report["family"], report["fault"]) == ("arm", None)
+
+
+def test_packets_that_do_not_come_are_no_violation(group: ContractGroup) -> None:
+    """A good signal of which a third is lost, in rows of up to five; a jump is still found."""
+    drive = ArmDrive(group, 0.001)
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        drive.start(drive.start_angles)
+        watch = MotionMonitor(0.001, PANDA.lower, PANDA.upper, PANDA.speed, PANDA.acceleration, PANDA.jerk)
+        watch.begin(drive.position)
+        assert watch.take(drive.position) == ""
+        missing = lost = 0
+        for k in range(1500):
+            if k % 300 == 0:
+                drive.go(drive.start_angles + rng.uniform(-0.5, 0.5, 7))
+            at = drive.tick()
+            if missing == 0 and rng.random() < 0.15:
+                missing = int(rng.integers(1, 6))
+            if missing:
+                missing -= 1
+                lost += 1
+                watch.extrapolate()
+                assert np.abs(watch.position - at).max() < 1e-3
+                continue
+            assert watch.take(at) == ""
+            np.testing.assert_array_equal(watch.position, at)
+        assert lost > 300
+        watch.extrapolate()
+        assert watch.take(drive.position + 0.009) == monitor.VELOCITY
