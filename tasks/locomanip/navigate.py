@@ -22,7 +22,8 @@ from rookery.sim.scene import Scene
 from rookery.sim.sensors import lidar
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.sim.terms import Clock, Scaled, Sines
-from rookery.tasks.locomanip.base import HARDWARE_METRICS, LeggedConfig
+from rookery.tasks.locomanip.base import HARDWARE_METRICS
+from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.legged_task import LeggedTask
 
 ACROSS = 3  # pillars in each row
