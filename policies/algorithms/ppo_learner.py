@@ -351,9 +351,8 @@ class GroupLearner:
         minibatches = [slice(*ends) for ends in pairwise(bounds)]
         counts: Sequence[int | Tensor] = [stop - start for start, stop in pairwise(self._bounds(units))]
         if (active := self._shuffled.active) is not None:
-            counts = self.reduction.sum(torch.stack([active[:, x].sum(1, keepdim=True) for x in minibatches])).clamp(
-                min=1
-            )
+            own_counts = torch.stack([active[:, x].sum(1, keepdim=True) for x in minibatches])
+            counts = list(self.reduction.sum(own_counts).clamp(min=1))
         for part, counted in zip(minibatches, counts, strict=True):
             yield self._shuffled, part, counted
 

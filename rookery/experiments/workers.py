@@ -97,8 +97,8 @@ def train(
                 shutil.rmtree(folder, ignore_errors=True)
             raise
         begun(settings, folder)
-        order = {"settings": settings.to_values(), "folder": str(folder), "contract": contract, "changes": changes}
-        order |= {"cpus": workers.cpus}
+        order: dict[str, Any] = {"settings": settings.to_values(), "folder": str(folder), "contract": contract}
+        order |= {"changes": changes, "cpus": workers.cpus}
         return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
 
 
