@@ -43,7 +43,7 @@ class Parameter:
 
     @property
     def name(self) -> str:
-        """Of the quantity and the group."""
+        """Quantity and group, ``quantity:group``."""
         return f"{self.quantity}:{self.group}" if self.group else self.quantity
 
 
