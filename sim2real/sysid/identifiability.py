@@ -42,7 +42,7 @@ class Tradeoff:
 
 @dataclass(frozen=True)
 class Identifiability:
-    """Identifiability of the parameters of a fit.
+    """Parameters of a fit that are visible, and those that are not.
 
     Args:
         unseen: names of parameters on which nothing in the log depends.
@@ -59,7 +59,7 @@ class Identifiability:
 
 
 def identifiability(fit: Fit) -> Identifiability:
-    """The identifiability of parameters, from the log of a fit."""
+    """Find what the log of a fit shows of the parameters."""
     parameters = fit.problem.parameters
     seen = fit.seen & fit.free
     unseen = tuple(p.name for p, there in zip(parameters, seen, strict=True) if not there)

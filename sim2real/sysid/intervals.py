@@ -35,7 +35,7 @@ BETTER = 0.5
 
 @dataclass(frozen=True)
 class Interval:
-    """Confidence interval of one parameter.
+    """Interval of one parameter.
 
     Args:
         low, high: ends of the interval of 95 %; infinite where nothing bounds it.

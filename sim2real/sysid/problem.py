@@ -43,7 +43,7 @@ class FitParameter:
 
     @property
     def name(self) -> str:
-        """Name of the quantity and the group."""
+        """Quantity and group, ``quantity:group``."""
         return f"{self.quantity}:{self.group}" if self.group else self.quantity
 
 

@@ -99,13 +99,17 @@ class FitReport:
         )
         out += [f"  {_told(t)}" for t in shows.tradeoffs]
         for name, models in self.errors.items():
-            out.append(f"  error on {name}: " + "; ".join(self._errors(model, of) for model, of in models.items()))
+            out.append(f"  error on {name}: " + "; ".join(errors_text(model, of) for model, of in models.items()))
         return out
 
-    def _errors(self, model: str, of: Mapping[str, float]) -> str:
-        units = {"position": "mm", "velocity": "mm/s", "attitude": "mrad", "rate": "mrad/s"}
-        parts = [f"{name} {1e3 * value:.2f}{' ' + units[name] if name in units else ''}" for name, value in of.items()]
-        return f"{model} {', '.join(parts)}{'' if self.family == 'multirotor' else ' mrad'}"
+
+UNITS = {"position": "mm", "velocity": "mm/s", "attitude": "mrad", "rate": "mrad/s"}
+"""Of a flight's errors; those of joints are in mrad."""
+
+
+def errors_text(model: str, of: Mapping[str, float]) -> str:
+    """Errors of one model as words."""
+    return f"{model} " + ", ".join(f"{name} {1e3 * value:.2f} {UNITS.get(name, 'mrad')}" for name, value in of.items())
 
 
 def _told(tradeoff: Tradeoff) -> str:

@@ -1,4 +1,4 @@
-"""Settings by which a log is read, and the log that comes out: names, units, gains, and the checks.
+"""Settings of reading a log, and the log that comes out: names, units, gains, and the checks.
 
 Settings stand in a TOML file beside the log and of its name (`flight.csv`, `flight.toml`), or on the command line, which goes
 first::

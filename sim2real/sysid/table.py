@@ -50,8 +50,8 @@ class Table:
         there = self.components(quantity)
         if not there:
             return None
-        numbers = [str(i) for i in range(len(components))]
-        wanted = numbers if there == numbers and set(there) != set(components) else list(components)
+        unnamed = ([str(i) for i in range(len(components))], list(AXES.get(quantity, ())))
+        wanted = there if there in unnamed and len(there) == len(components) else list(components)
         missing = [c for c in wanted if c not in there]
         if missing:
             raise RookeryError(

@@ -74,8 +74,8 @@ def weights_of(problem: Problem, residuals: Array, correlated: bool = True) -> S
 
 
 def autocorrelation(table: Array, stretches: tuple[int, ...]) -> tuple[Array, Array]:
-    """For residuals [S, C] in runs of these lengths, [C] autocorrelation times in samples, one and twice the sum of the
-    autocorrelations, and [C] the first of these, at least 0."""
+    """Autocorrelation times [C] of residuals [S, C] in runs of these lengths, in samples: one and twice the sum of the
+    autocorrelations; and [C] the first of these, at least 0."""
     longest = max(stretches)
     total = np.zeros((longest, table.shape[1]))
     first = 0

@@ -19,7 +19,7 @@ RESISTANCE, CONSTANT, KP, KD = 0, 1, 4, 6  # columns of a dcmotor's actuator_gai
 
 @dataclass(frozen=True)
 class FitQuantity:
-    """A quantity that is identified of each joint, or of the whole robot.
+    """Quantity that is identified of each joint, or of the whole robot.
 
     Args:
         unit: "1" for a factor.
@@ -57,7 +57,7 @@ WHOLE = ("delay",)
 def joint_parameters(
     robot: JointedRobot, fit: Collection[str] | None = None, each: Collection[str] | None = None
 ) -> tuple[FitParameter, ...]:
-    """The parameters that are identified.
+    """Parameters that are identified.
 
     Args:
         robot: whose joints.

@@ -65,7 +65,6 @@ class JointProblem(Problem):
         self.channels = np.tile(np.arange(len(log.joints)), sum(self.stretches))
         self.blocks = make_blocks(robot.trees, self.stretches)
         steps = max(stop - start for start, _, stop in self._windows) * self._each
-        robot.model.opt.timestep = self._dt
         self._steps = steps
         self._threads = usable_cores() if threads is None else threads
         self._batch: Batch | None = None
@@ -101,6 +100,7 @@ class JointProblem(Problem):
 
     def _simulations(self, count: int) -> Batch:
         if self._batch is None or self._batch.nsim != count:
+            self.robot.model.opt.timestep = self._dt  # a batch has a copy of the model
             self._batch = Batch(self.robot.model, count, min(self._threads, count))
         return self._batch
 
@@ -182,7 +182,7 @@ def _colors(touched: Mapping[int, frozenset[int]]) -> list[list[int]]:
 
 
 def _windows(log: JointLog, window: float, period: float) -> list[tuple[int, int, int]]:
-    """Indices of each window: the sample at which it starts, the first that counts, and the one after its last."""
+    """Windows: the sample at which each starts, the first that counts, and the one after its last."""
     out = []
     for first, last in stretches(log):
         if math.isinf(window):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim2real.sysid.identify import identify
 from rookery.sim2real.sysid.logs import MultirotorLog
@@ -25,11 +26,13 @@ KINDS = tuple(dict.fromkeys(name.split()[0] for name in CHANNELS))
 
 
 def identify_multirotor(
-    drone: DroneParameters, log: MultirotorLog, *, fit: Collection[str] | None = None,
+    drone: DroneParameters, log: MultirotorLog, *, fit: Collection[str] | None = None, each: Collection[str] | None = None,
     profiled: Collection[str] = PROFILED, hold_out: float = 0.0, others: Sequence[MultirotorLog] = (),
     say: Say = lambda text: None,
 ) -> FitReport:  # fmt: skip
-    """Parameters of a multirotor from a flight; arguments and errors as `identify_joints` has them."""
+    """Parameters of a multirotor from a flight; arguments and errors as `identify_joints` has them, without `each`."""
+    if each is not None:
+        raise RookeryError("--each is for joints: rotors of a multirotor share their numbers.")
     parameters = rotor_parameters(drone, fit)
     cut = len(log.time) - round(hold_out * len(log.time))
     fitted = log.part(0, cut)
@@ -44,6 +47,11 @@ def identify_multirotor(
         errors[f"{other.source}, not fitted"] = judge(drone, other, parameters, x)
     seconds = float(fitted.time[-1] - fitted.time[0])
     return FitReport(drone.name, "multirotor", log.source, seconds, len(fitted.time), found, errors, log.notes)
+
+
+def all_parameters(drone: DroneParameters) -> tuple[FitParameter, ...]:
+    """All that a multirotor has."""
+    return rotor_parameters(drone)
 
 
 def judge(

@@ -31,7 +31,7 @@ SUMMARIES = {
 
 
 def rotor_parameters(drone: DroneParameters, fit: Collection[str] | None = None) -> tuple[FitParameter, ...]:
-    """The parameters that are identified of a multirotor.
+    """Parameters of a multirotor that are identified.
 
     Args:
         drone: its model.

@@ -114,7 +114,7 @@ def _rate(table: Table, settings: LogSettings, time: Array, quaternion: Array, n
 
 
 def _factor(x: Array, y: Array) -> float:
-    """Slope of y over x by least squares of their means over 50 samples or fewer; 1 where x is still."""
+    """Factor of y over x by least squares of their means over ten samples, in which noise averages out; 1 where x is still."""
     length = max(1, min(10, len(x) // 10))
     count = len(x) // length
     mean = [v[: count * length].reshape(count, length, -1).mean(axis=1) for v in (x, y)]

@@ -41,7 +41,7 @@ def crazyflie_columns(columns: Mapping[str, Array]) -> dict[str, Array] | None:
 
 
 def _quaternion(roll: Array, pitch: Array, yaw: Array) -> dict[str, Array]:
-    """Quaternions of the firmware's angles, whose pitch counts nose up as positive."""
+    """Quaternion of the firmware's angles, whose pitch counts nose up as positive."""
     half = (0.5 * roll, -0.5 * pitch, 0.5 * yaw)
     (cr, cp, cy), (sr, sp, sy) = ([f(a) for a in half] for f in (np.cos, np.sin))
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def read(path: Path) -> Table:
                 topic = topic or channel.topic
                 if schema is not None and schema.name == OURS and channel.topic == topic:
                     steps.append(json.loads(message.data))
-    except (McapError, ValueError, KeyError) as error:
+    except (McapError, ValueError, KeyError, struct.error) as error:
         raise RookeryError(f"{path} is a damaged MCAP file: {error}.") from error
     flown = [s for s in steps if s.get("phase") == "policy" and "command" in s and "measured" in s]
     if len(flown) < 2:
@@ -57,9 +58,8 @@ def read(path: Path) -> Table:
 
 
 def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) -> Table:
-    group = next(iter(contract.get("groups", {}).values()), {}) if contract else {}
-    if isinstance(contract.get("groups"), list) and contract["groups"]:
-        group = contract["groups"][0]
+    groups = contract.get("groups")
+    group = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
     action = group.get("action", {})
     kind, names = str(action.get("kind", "")), [str(n) for n in action.get("names", [])]
     now = np.array([s["time"] for s in steps], float)
@@ -87,9 +87,14 @@ def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) ->
     for i, name in enumerate(held):
         streams[name] = (now, commands[:, i])
     joints = (group.get("actuation") or {}).get("joints", [])
-    gains = {str(j["name"]): (float(j["kp"]), float(j["kd"])) for j in joints if "kp" in j and "kd" in j}
-    robot = contract.get("robot") if isinstance(contract.get("robot"), str) else None
-    return Table(str(path), merge(streams, held[0], held), robot, gains)
+    gains = {str(j["name"]): (float(j["kp"]), float(j["kd"])) for j in joints}
+    for j in joints:
+        if f"target.{j['name']}" in streams:  # links clip what a policy asks for
+            at, asked = streams[f"target.{j['name']}"]
+            streams[f"target.{j['name']}"] = at, np.clip(asked, float(j["lower"]), float(j["upper"]))
+    named = contract.get("task_config", {})
+    robot = named.get("robot" if jointed else "drone")
+    return Table(str(path), merge(streams, held[0], held), robot if isinstance(robot, str) else None, gains)
 
 
 def _axes(quantity: str, width: int) -> list[str]:

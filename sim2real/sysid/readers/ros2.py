@@ -35,21 +35,23 @@ def read(path: Path) -> Table:
     try:
         with AnyReader([where], default_typestore=get_typestore(Stores.LATEST)) as reader:
             wanted = [c for c in reader.connections if c.msgtype in (JOINTS, ODOMETRY, TRAJECTORY, *NUMBERS)]
-            messages: dict[str, list[tuple[float, Any]]] = {}
+            read: dict[str, list[tuple[int, Any]]] = {}
             kinds = {c.topic: c.msgtype for c in wanted}
             for connection, stamp, data in reader.messages(connections=wanted):
                 message = reader.deserialize(data, connection.msgtype)
-                messages.setdefault(connection.topic, []).append((_stamp(message, stamp), message))
+                read.setdefault(connection.topic, []).append((_stamp(message, stamp), message))
     except (AnyReaderError, KeyError, ValueError, AttributeError) as error:
         raise RookeryError(f"{path} is no ROS 2 recording that can be read: {error}.") from error
+    first = min((stamp for listed in read.values() for stamp, _ in listed), default=0)
+    messages = {topic: [(1e-9 * (stamp - first), m) for stamp, m in listed] for topic, listed in read.items()}
     odometry = [t for t, kind in kinds.items() if kind == ODOMETRY and t in messages]
     return _flown(path, messages, kinds, odometry[0]) if odometry else _jointed(path, messages, kinds)
 
 
-def _stamp(message: Any, recorded: int) -> float:
-    """s: of the message's header; where it has none, of the recording."""
+def _stamp(message: Any, recorded: int) -> int:
+    """ns: of the message's header; where it has none, of the recording."""
     stamp = getattr(getattr(message, "header", None), "stamp", None)
-    return 1e-9 * recorded if stamp is None or stamp.sec == 0 else stamp.sec + 1e-9 * stamp.nanosec
+    return recorded if stamp is None or stamp.sec == 0 else 10**9 * int(stamp.sec) + int(stamp.nanosec)
 
 
 def _is_command(topic: str) -> bool:

@@ -1,0 +1,259 @@
+"""Readers and checks: every kind of log that can be made here, and every fault, one sentence each."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import struct
+
+import numpy as np
+import pytest
+
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.sysid.readers.reading import read_table
+from rookery.sim2real.sysid.readers.ulog import continuous
+from rookery.sim2real.sysid.settings import LogSettings, beside, joint_log
+from rookery.sim2real.sysid.table import Table, merge
+from tests.sim2real.sysid.simulated import JOINTS, nominal_leg
+
+GAINS = LogSettings(kp=(20.0,), kd=(1.0,))
+TIME = np.arange(1000) * 0.005
+TARGET = np.stack([0.3 * np.sin(2 * np.pi * f * TIME) + c for f, c in ((0.5, 0.0), (0.8, 0.7), (1.1, -1.4))], axis=1)
+POSITION = 0.9 * TARGET
+
+
+def arrays(**changes):
+    return {"time": TIME, "position": POSITION, "target": TARGET, "joints": np.array(JOINTS)} | changes
+
+
+def written(tmp_path, **changes):
+    path = tmp_path / "log.npz"
+    np.savez(path, **{k: v for k, v in arrays(**changes).items() if v is not None})
+    return path
+
+
+def read(path, settings=GAINS):
+    return joint_log(read_table(path), settings.over(beside(path)), nominal_leg())
+
+
+def test_arrays(tmp_path):
+    log = read(written(tmp_path))
+    assert log.position == pytest.approx(POSITION) and log.target == pytest.approx(TARGET)
+    assert log.time == pytest.approx(TIME) and (log.kp == 20.0).all()
+
+
+def test_joints_in_another_order_and_gains_in_the_file(tmp_path):
+    order = [2, 0, 1]
+    path = written(
+        tmp_path, joints=np.array(JOINTS)[order], position=POSITION[:, order], target=TARGET[:, order],
+        kp=np.array([3.0, 1.0, 2.0]), kd=0.5,
+    )  # fmt: skip
+    log = read(path, LogSettings())
+    assert log.position == pytest.approx(POSITION)
+    assert log.kp == pytest.approx([1.0, 2.0, 3.0]) and log.kd == pytest.approx([0.5] * 3)
+
+
+def test_text_with_other_names_units_and_a_file_beside_it(tmp_path):
+    path = tmp_path / "log.csv"
+    rows = [";".join(("t", *(f"q_{j}" for j in JOINTS), *(f"cmd{i}" for i in range(3)), "note"))]
+    for t, q, u in zip(TIME, np.degrees(POSITION), np.degrees(TARGET), strict=True):
+        rows.append(";".join(f"{v:.9g}" for v in (1e3 * t, *q, *u)) + ";")
+    path.write_text("\n".join(rows) + "\n")
+    path.with_suffix(".toml").write_text(
+        'kp = 20\nkd = [1, 1, 1]\ndegrees = true\ntime_unit = "ms"\n[columns]\ntime = "t"\nposition = "q_*"\ntarget = "cmd*"\n'
+    )
+    log = read(path, LogSettings())
+    assert log.position == pytest.approx(POSITION, abs=1e-7) and log.target == pytest.approx(TARGET, abs=1e-7)
+    assert log.time == pytest.approx(TIME)
+
+
+def test_a_log_without_times_needs_a_rate(tmp_path):
+    path = written(tmp_path, time=None)
+    assert read(path, dataclasses.replace(GAINS, rate=200.0)).time == pytest.approx(TIME)
+    with pytest.raises(RookeryError, match=r"has no times: give --rate"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"time": np.r_[TIME[:500], TIME[400:900]]}, r"sample 500 is at 2 s, not after sample 499 at 2\.495 s: sort the log"),
+        ({"time": TIME + (TIME > 2.0) * 0.7}, r"1 gaps, the first of 0\.705 s after 2\.00 s"),
+        ({"time": 1e3 * TIME}, r"give --time-unit"),
+        ({"position": np.degrees(POSITION), "target": np.degrees(TARGET)}, r"give --degrees if these are degrees"),
+        ({"position": POSITION + 3.0 * np.array([0, 0, 1])[None] * 2}, r"check the order of the joints"),
+        ({"target": TARGET + 2.0}, r"is saturated in 100 % of the samples"),
+        ({"time": TIME[:90], "position": POSITION[:90], "target": TARGET[:90]}, r"too short to identify anything"),
+        ({"position": 0.0 * POSITION, "target": 0.0 * TARGET}, r"no joint moves"),
+        ({"position": np.where(TIME[:, None] == 1.0, np.nan, POSITION)}, r"position of hip at 1\.000 s is no number"),
+        ({"target": None}, r"needs the joints' positions and targets"),
+        ({"joints": np.array(["a", "b", "c"])}, r"has position of a, b, c, and not of hip, thigh, calf"),
+        ({"target": TARGET[:, :2]}, r"target"),
+    ],
+    ids=["unsorted", "gap", "ms", "degrees", "order", "saturated", "short", "still", "nan", "no target", "names", "width"],
+)  # fmt: skip
+def test_faults_are_one_sentence(tmp_path, changes, sentence):
+    settings = dataclasses.replace(GAINS, kp=(100.0,)) if "saturated" in sentence else GAINS
+    with pytest.raises(RookeryError, match=sentence) as caught:
+        read(written(tmp_path, **changes), settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_stretches_between_gaps_count_each_by_itself(tmp_path):
+    path = written(tmp_path, time=TIME + (TIME > 2.0) * 0.7)
+    assert read(path, dataclasses.replace(GAINS, skip_gaps=True)).pieces == (0, 401)
+    short = read(written(tmp_path, time=TIME + (TIME > 0.5) * 0.7), dataclasses.replace(GAINS, skip_gaps=True))
+    assert len(short.time) == 899 and "left out" in short.notes[0]
+
+
+def test_damaged_and_unknown_files(tmp_path):
+    for name, content, sentence in (
+        ("a.npz", b"PK no zip", r"a\.npz cannot be read as \.npz"),
+        ("a.csv", b"t;x\n1;two\n", r"line 2 has 'two' for x"),
+        ("b.csv", b"t\n", r"a line of names and lines of numbers"),
+        ("c.csv", b"t,t\n1,2\n", r"two columns have the name 't'"),
+        ("a.log", b"", r"of no kind that is read"),
+        ("a.mcap", b"no mcap", r"damaged MCAP"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(RookeryError, match=sentence):
+            read_table(tmp_path / name)
+    with pytest.raises(RookeryError, match=r"there is no log"):
+        read_table(tmp_path / "none.npz")
+    (tmp_path / "log.toml").write_text("kp = true\n")
+    with pytest.raises(RookeryError, match=r"kp must be a number or a list of numbers"):
+        beside(tmp_path / "log.npz")
+    (tmp_path / "log.toml").write_text("kpp = 1\n")
+    with pytest.raises(RookeryError, match=r"kpp"):
+        beside(tmp_path / "log.npz")
+
+
+def test_columns_that_are_not_there():
+    table = Table("log", {"a": TIME})
+    with pytest.raises(RookeryError, match=r"no column 'q_\*'; it has a"):
+        table.renamed({"position": "q_*"})
+
+
+def test_streams_of_different_rates_are_merged():
+    slow, fast = np.arange(0.0, 1.0, 0.1), np.arange(0.05, 0.8, 0.01)
+    out = merge({"x": (fast, 2 * fast), "y": (slow, 3 * slow), "u": (slow, slow)}, "x", ["u"])
+    assert out["x"] == pytest.approx(2 * out["time"]) and out["y"] == pytest.approx(3 * out["time"])
+    assert out["u"] == pytest.approx(np.floor(out["time"] * 10 + 1e-9) / 10)
+
+
+def test_quaternions_do_not_jump():
+    q = np.array([[1.0, 0, 0, 0], [-0.99, -0.1, 0, 0], [0.98, 0.2, 0, 0]])
+    q /= np.linalg.norm(q, axis=1, keepdims=True)
+    assert ((continuous(q)[1:] * continuous(q)[:-1]).sum(axis=1) > 0).all()
+
+
+def test_crazyflie_logs(tmp_path):
+    """Pitch counts nose up there; rates are in degrees, times in ms, motors in 1/65535."""
+    states = [f"stateEstimate.{n}" for n in ("x", "y", "z", "roll", "pitch", "yaw")]
+    names = ["Timestamp", *states, "gyro.x", "gyro.y", "gyro.z",
+             *(f"motor.m{i}" for i in range(1, 5))]  # fmt: skip
+    rows = [",".join(names)]
+    rows += [
+        ",".join(map(str, (10 * i, 0, 0, 1, 0, -90, 0, 57.29577951, 0, 0, 65535, 0, 0, 32767.5))) for i in range(5)
+    ]
+    (tmp_path / "cf.csv").write_text("\n".join(rows))
+    columns = read_table(tmp_path / "cf.csv").columns
+    assert columns["time"] == pytest.approx(0.01 * np.arange(5))
+    half = np.sqrt(0.5)  # nose down is a positive turn about y, left
+    assert [columns[f"quaternion.{a}"][0] for a in "wxyz"] == pytest.approx([half, 0, half, 0])
+    assert columns["angular_velocity.x"] == pytest.approx(1.0)
+    assert [columns[f"motors.{i}"][0] for i in range(1, 5)] == pytest.approx([1, 0, 0, 0.5])
+
+
+def test_our_flight_logs(tmp_path):
+    pytest.importorskip("mcap")
+    from mcap.writer import Writer
+
+    path = tmp_path / "walk.mcap"
+    joints = [{"name": n, "kp": 20.0, "kd": 1.0, "lower": -3.0, "upper": 3.0} for n in JOINTS]
+    action = {"kind": "leg_position", "names": list(JOINTS)}
+    contract = {"groups": {"dog": {"action": action, "actuation": {"joints": joints}}}}
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start(profile="", library="test")
+        schema = writer.register_schema("rookery.Step", "jsonschema", b"{}")
+        channel = writer.register_channel("/0/step", "json", schema)
+        writer.add_metadata("rookery.contract", {"json": json.dumps(contract)})
+        for i, t in enumerate(TIME):
+            step = {"time": t + 0.002, "phase": "policy" if i > 5 else "entry", "measured": t + 100.0, "received": t + 0.001,
+                    "state": {"joint angles": POSITION[i].tolist()}, "command": TARGET[i].tolist()}  # fmt: skip
+            writer.add_message(channel, log_time=i, publish_time=i, data=json.dumps(step).encode())
+        writer.finish()
+    log = read(path, LogSettings())
+    assert (log.kp == 20.0).all() and len(log.time) > 900
+    # at the times of the records, of measurements as old as the quickest packet says: 1 ms before them
+    when = log.time + TIME[6] + 0.002
+    assert log.position[:, 1] == pytest.approx(np.interp(when - 0.001, TIME, POSITION[:, 1]), abs=1e-4)
+
+
+def ulog(path, topics):
+    """A ULog file by its specification (docs.px4.io, ULog file format)."""
+    out = [b"ULog\x01\x12\x35\x01" + struct.pack("<Q", 0)]
+
+    def message(kind, body):
+        out.append(struct.pack("<HB", len(body), ord(kind)) + body)
+
+    message("B", bytes(40))
+    for name, fields, _ in topics:
+        message("F", f"{name}:uint64_t timestamp;{''.join(f'float{f};' for f in fields)}".encode())
+    for number, (name, _, _) in enumerate(topics):
+        message("A", struct.pack("<BH", 0, number) + name.encode())
+    for number, (_, _, rows) in enumerate(topics):
+        for stamp, *values in rows:
+            message("D", struct.pack(f"<HQ{len(values)}f", number, stamp, *values))
+    path.write_bytes(b"".join(out))
+
+
+def test_px4_logs(tmp_path):
+    """North, east, down and forward, right, down become ours; rotors are numbered clockwise from the front right."""
+    pytest.importorskip("pyulog")
+    stamps = [10_000 * i for i in range(50)]
+    half = np.sqrt(0.5)
+    ulog(tmp_path / "f.ulg", [
+        ("vehicle_local_position", [" x", " y", " z", " vx", " vy", " vz"], [(t, 1, 2, -3, 4, 5, -6) for t in stamps]),
+        ("vehicle_attitude", ["[4] q"], [(t, half, 0, 0, half) for t in stamps]),
+        ("vehicle_angular_velocity", ["[3] xyz"], [(t, 0.1, 0.2, 0.3) for t in stamps]),
+        ("actuator_motors", ["[4] control"], [(t, 0.1, 0.2, 0.3, 0.4) for t in stamps]),
+    ])  # fmt: skip
+    columns = read_table(tmp_path / "f.ulg").columns
+    assert [columns[f"position.{a}"][0] for a in "xyz"] == pytest.approx([2, 1, 3])
+    assert [columns[f"velocity.{a}"][0] for a in "xyz"] == pytest.approx([5, 4, 6])
+    assert [columns[f"angular_velocity.{a}"][0] for a in "xyz"] == pytest.approx([0.1, -0.2, -0.3])
+    assert [columns[f"motors.{i}"][0] for i in range(1, 5)] == pytest.approx([0.1, 0.4, 0.2, 0.3])
+    # heading east: forward is our x
+    assert np.abs([columns[f"quaternion.{a}"][0] for a in "wxyz"]) == pytest.approx([1, 0, 0, 0], abs=1e-6)
+    some = [" x", " y", " z", " vx", " vy", " vz"]
+    ulog(tmp_path / "g.ulg", [("vehicle_local_position", some, [(0, 1, 2, 3, 4, 5, 6)])])
+    with pytest.raises(RookeryError, match=r"lacks vehicle_attitude"):
+        read_table(tmp_path / "g.ulg")
+
+
+def test_ros_2_bags(tmp_path):
+    pytest.importorskip("rosbags")
+    from rosbags.rosbag2 import Writer
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.LATEST)
+    types = store.types
+    header, stamp = types["std_msgs/msg/Header"], types["builtin_interfaces/msg/Time"]
+    state, numbers = types["sensor_msgs/msg/JointState"], types["std_msgs/msg/Float64MultiArray"]
+    layout = types["std_msgs/msg/MultiArrayLayout"]
+    with Writer(tmp_path / "bag", version=9) as writer:
+        measured = writer.add_connection("/joint_states", state.__msgtype__, typestore=store)
+        told = writer.add_connection("/leg/commands", numbers.__msgtype__, typestore=store)
+        for i, t in enumerate(TIME):
+            at = 10**18 + round(1e9 * t)
+            when = header(stamp=stamp(sec=at // 10**9, nanosec=at % 10**9), frame_id="")
+            message = state(
+                header=when, name=list(JOINTS), position=POSITION[i], velocity=0 * POSITION[i], effort=np.zeros(0)
+            )
+            writer.write(measured, at, store.serialize_cdr(message, state.__msgtype__))
+            command = numbers(layout=layout(dim=[], data_offset=0), data=TARGET[i])
+            writer.write(told, at, store.serialize_cdr(command, numbers.__msgtype__))
+    log = read(tmp_path / "bag")
+    assert log.position == pytest.approx(POSITION, abs=1e-6) and log.target == pytest.approx(TARGET)
