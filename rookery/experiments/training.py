@@ -20,7 +20,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.schema import META
-from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
+from rookery.policies.hierarchy.hierarchy import high_level
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
@@ -115,13 +115,20 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
     remember(settings.task)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
     settings = dataclasses.replace(settings, data=_absolute(settings.data), teacher=_absolute(settings.teacher))
-    settings = dataclasses.replace(settings, skills=_absolute(settings.skills))
+    if settings.skills is not None and Path(settings.skills).is_file():  # else the name of a set
+        settings = dataclasses.replace(settings, skills=str(Path(settings.skills).resolve()))
     policies: dict[str, Policy] = {}
     groups: dict[str, Group] = {}
     if settings.init is not None:
         assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
         policies, learned = open_run(Path(settings.init))
         groups = {name: group.spec for name, group in learned.groups.items()}
+        if settings.skills is not None:
+            policies = {name: high_level(policy) for name, policy in policies.items()}
+        elif any(policy.chain.decisions for policy in policies.values()):
+            raise RookeryError(
+                f"{settings.init} is a high level above skills: give these as well, --skills {settings.init}/{SKILLS}."
+            )
         settings = dataclasses.replace(settings, algorithm_config=with_limit_of(settings.algorithm_config, policies))
     algorithm = make_algorithm(settings, settings.randomize, settings.skills)
     try:
@@ -129,8 +136,8 @@ def start(settings: RunSettings, out: Path | None = None) -> Training:
         contract = contract_of(settings, algorithm.env)
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
-            if isinstance(algorithm.env, HierarchicalEnv):
-                policies, groups = algorithm.env.high_levels(policies), algorithm.env.groups
+            if settings.skills is not None:
+                groups = dict(algorithm.env.groups)  # as `warm_start` finds by the sizes
             warm_start(algorithm, policies, groups)
         folder = new_run(settings.task, out)
     except RookeryError:
