@@ -19,6 +19,7 @@ from rookery.policies.stages.chain import Beside, Link
 from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.pictures import Convolutions, PictureOptions
 from rookery.policies.stages.select import Select
+from rookery.policies.stages.stage import Stage
 from rookery.policies.stages.standard import standard, trunk
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.sim.errors import RookeryError
@@ -169,6 +170,7 @@ def _places(links: Sequence[Link], places: list[int] | None, pools: list[int], f
         if isinstance(link, Select):
             places = [places[i] for i in link.places]
             continue
+        assert isinstance(link, Stage)  # what learns has no skills in it
         for place, pool in zip(places, link.pools() or (), strict=False):
             pools[place] = places[pool]
         fixed += [places[i] for i in link.fixed()]

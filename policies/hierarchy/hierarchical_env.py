@@ -16,7 +16,7 @@ from torch import Tensor
 from rookery.policies.hierarchy.hierarchy import Hierarchy
 from rookery.policies.policy import Policy
 from rookery.policies.stages.torch_chain import StepContext
-from rookery.sim.actions import check_actions
+from rookery.sim.actions import check_choices, check_shapes, not_finite
 from rookery.sim.buffers import check_tensors
 from rookery.sim.env import Act, Env, StepResult
 from rookery.sim.env_wrapper import EnvWrapper
@@ -80,12 +80,19 @@ class Level:
 
     def act(self, action: Tensor, controlled: Tensor | None) -> Tensor:
         """Actions [N, A, D] of the robots for what the high level says [N, A, C]."""
-        choices = len(self.hierarchy.high.action.choices)
-        action = torch.cat((action[..., :choices], action[..., choices:].clamp(-1.0, 1.0)), -1)
-        self.decided.copy_(torch.where(self.due.unsqueeze(-1), action, self.decided))
-        rows = self.decided.flatten(0, 1)
-        fresh = self.rules.durations(rows).view_as(self.left)
-        self.left.copy_(torch.where(self.due, fresh, self.left) - 1.0)
+        rows = self.decided.view(-1, self.decided.shape[-1])
+        index = self.due.flatten().nonzero().squeeze(1)
+        if len(index):
+            spec = self.hierarchy.high.action
+            given = action.flatten(0, 1)[index]
+            if not given.isfinite().all():
+                world = index[~given.isfinite().all(1)][0] // self.due.shape[1]
+                raise not_finite(self.name, int(world))
+            check_choices(self.name, spec, given)
+            given[:, len(spec.choices) :].clamp_(-1.0, 1.0)
+            rows[index] = given
+            self.left.view(-1)[index] = self.rules.durations(given)
+        self.left -= 1.0
         context = StepContext(self.memory, controlled=None if controlled is None else controlled.flatten(0, 1))
         out = self.policy.run(torch.cat((self.obs.flatten(0, 1), rows), 1), context)
         self.memory.copy_(context.after)
@@ -144,7 +151,7 @@ class HierarchicalEnv(EnvWrapper):
     def step(self, actions: Rows | Tensor) -> StepResult:
         if not self._begun:
             raise RookeryError("call reset() before the first step().")
-        given = {g: a.detach() for g, a in check_actions(self, actions).items()}
+        given = {g: a.detach() for g, a in check_shapes(self, actions).items()}
         controlled = {} if self._controller is None else self._controller(self._obs)
         for g, level in self._levels.items():
             given[g] = level.act(given[g], controlled.get(g))
@@ -200,14 +207,6 @@ class HierarchicalEnv(EnvWrapper):
     def _with_skills(self, name: str, policy: Policy) -> Policy:
         group = name if name in self.groups else name.rpartition("_")[0]
         return self._levels[group].hierarchy.deployed(policy) if group in self._levels else policy
-
-    def high_levels(self, policies: dict[str, Policy]) -> dict[str, Policy]:
-        """The other way round: the high levels of stored policies."""
-        out = {}
-        for name, policy in policies.items():
-            group = name if name in self.groups else name.rpartition("_")[0]
-            out[name] = self._levels[group].hierarchy.high_level(policy) if group in self._levels else policy
-        return out
 
     # Keeping
 

@@ -18,7 +18,7 @@ from rookery.policies.torch_parts import copy_parts
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
-__all__ = ["Hierarchy", "SkillSource", "make_hierarchy"]
+__all__ = ["Hierarchy", "SkillSource", "high_level", "make_hierarchy"]
 
 KIND = "skills"
 """Kind of a high level's action."""
@@ -75,18 +75,19 @@ class Hierarchy:
         copy_parts(out, [policy, *(source.policy for source in self.sources)])
         return out.eval()
 
-    def high_level(self, policy: Policy) -> Policy:
-        """The high level of a policy that `deployed` made.
 
-        Raises:
-            RookeryError: it has none.
-        """
-        if not policy.chain.decisions:
-            raise RookeryError("the policy has no high level: give a run that was trained with --skills.")
-        links = policy.chain.decisions[0].link.chain
-        out = Policy(links if self.seen == ((0, self.group.observation_size),) else links[1:])
-        copy_parts(out, [policy])
-        return out.eval()
+def high_level(policy: Policy) -> Policy:
+    """The high level of a policy that `Hierarchy.deployed` made.
+
+    Raises:
+        RookeryError: it has none.
+    """
+    if not policy.chain.decisions:
+        raise RookeryError("the policy to start from has no high level: give a run that was trained with --skills.")
+    links = policy.chain.decisions[0].link.chain
+    out = Policy(links[1:] if isinstance(links[0], Select) else links)  # without what picks the terms that it observes
+    copy_parts(out, [policy])
+    return out.eval()
 
 
 def make_hierarchy(

@@ -224,7 +224,7 @@ class StageChain:
     @property
     def words(self) -> str:
         """The chain in words, for people."""
-        return "; ".join(leaf.stage.words for leaf in self.leaves)
+        return "; ".join([leaf.stage.words for leaf in self.leaves] + [node.link.words for node in self.decisions])
 
     def check(self, group: Group, line: str) -> None:
         """Refuse a group that the chain is not made for.

@@ -63,6 +63,7 @@ def links_of(values: Any, line: str, depth: int = 0) -> tuple[Link, ...]:
 
 def _compound(kind: str, value: Mapping[str, Any], at: str, depth: int) -> Link:
     """A link that has chains of its own."""
+    chains: tuple[tuple[Link, ...], ...]
     if kind == Decide.kind:
         chains = (links_of(value.get("chain"), f"{at}.chain", depth + 1),)
     else:

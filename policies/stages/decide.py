@@ -156,6 +156,12 @@ class Decide:
         """Numbers that it keeps itself, beside those of its chain."""
         return 1 + self.outputs
 
+    @property
+    def words(self) -> str:
+        """The link in words: "a decision for walk, stand every 10, 5 control steps"."""
+        steps = ", ".join(map(str, self.rules.steps))
+        return f"a decision for {', '.join(self.rules.names)} every {steps} control steps at most"
+
     def to_json(self, chain: list[dict[str, Any]]) -> dict[str, Any]:
         """As it stands in a contract, with the chain's JSON."""
         return {"stage": self.kind, "formula": self.formula} | plain(self.rules) | {"chain": chain}

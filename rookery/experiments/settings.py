@@ -49,7 +49,8 @@ class RunSettings:
     weights: dict[str, float] = field(default_factory=dict)
     """Weights of the objectives of a vector reward; empty leaves the reward as it is."""
     skills: str | None = None
-    """TOML file of frozen skills: the policy in training decides which of them acts, and how."""
+    """TOML file of frozen skills, or a set of the package: the policy in training decides which of them acts, and how. none
+    leaves out those of the preset."""
     init: str | None = None
     """Run or zoo folder of the policy to start from."""
     teacher: str | None = None
@@ -71,6 +72,8 @@ class RunSettings:
             raise RookeryError(
                 f"the config of {self.algorithm} is a {kind.__name__}, got a {type(self.algorithm_config).__name__}."
             )
+        if self.skills == NONE:
+            object.__setattr__(self, "skills", None)
         check_num_envs(self.num_envs)
         check_seed(self.seed)
 

@@ -15,7 +15,9 @@ from rookery.sim.values import plain
 if TYPE_CHECKING:
     from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
     from rookery.policies.hierarchy.hierarchy import SkillSource
+    from rookery.policies.policy import Policy
     from rookery.sim.env import Env
+    from rookery.sim2real.contract import Contract
 
 
 def skill_files() -> dict[str, Path]:
@@ -90,13 +92,20 @@ def _source(run: Path, group: str) -> SkillSource:
     """The policy of a run, a bundle or the zoo that is a skill of a group."""
     from rookery.policies.hierarchy.hierarchy import SkillSource
 
-    policies, contract = open_run(run)
+    policies, contract = _open(run)
     own = group if group in contract.groups else next(iter(contract.groups))
     if own != group and len(contract.groups) > 1:
         raise RookeryError(f"{run} has policies of {', '.join(contract.groups)}, and the skills are of {group!r}.")
     if own not in policies:
         raise RookeryError(f"{run} has a policy for each agent of {own!r}: a skill is one policy for all of them.")
     return SkillSource(policies[own], contract.groups[own].spec, contract.control_dt)
+
+
+def _open(run: Path) -> tuple[dict[str, Policy], Contract]:
+    """The policies of a run, a bundle or the zoo, and their contract."""
+    from rookery.sim2real.export.bundle_policy import is_bundle, open_bundle
+
+    return open_bundle(run) if is_bundle(run) else open_run(run)
 
 
 def keep_skills(file: Path, folder: Path) -> Path:

@@ -23,7 +23,7 @@ from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.datasets.schema import META
-from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
+from rookery.policies.hierarchy.hierarchy import high_level
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
@@ -137,8 +137,9 @@ def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | N
         data=_absolute(settings.data),
         teacher=_absolute(settings.teacher),
         opponents=_absolute(settings.opponents),
-        skills=_absolute(settings.skills),
     )
+    if settings.skills is not None and Path(settings.skills).is_file():  # else the name of a set
+        settings = dataclasses.replace(settings, skills=str(Path(settings.skills).resolve()))
     settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
     try:
         contract = contract_of(settings, algorithm.env)
@@ -173,14 +174,20 @@ def begin(
         assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
         policies, learned = open_run(Path(settings.init))
         groups = {name: group.spec for name, group in learned.groups.items()}
+        if settings.skills is not None:
+            policies = {name: high_level(policy) for name, policy in policies.items()}
+        elif any(policy.chain.decisions for policy in policies.values()):
+            raise RookeryError(
+                f"{settings.init} is a high level above skills: give these as well, --skills {settings.init}/{SKILLS}."
+            )
         settings = dataclasses.replace(settings, algorithm_config=with_limit_of(settings.algorithm_config, policies))
     algorithm, worlds = make_algorithm(settings, randomize, folder, worker)
     try:
         algorithm.check_length(settings.runner.total_steps)
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
-            if isinstance(algorithm.env, HierarchicalEnv):
-                policies, groups = algorithm.env.high_levels(policies), algorithm.env.groups
+            if settings.skills is not None:
+                groups = dict(algorithm.env.groups)  # as `warm_start` finds by the sizes
             warm_start(algorithm, policies, groups)
     except RookeryError:
         algorithm.close()

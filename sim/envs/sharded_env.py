@@ -71,6 +71,7 @@ class ShardedEnv(Env):
         self._pool = ShardPool(shards, self._file)
         self._close = weakref.finalize(self, _end, self._pool, self._file)
         self._ready = False
+        self._events: dict[str, Tensor] = {}
         self._torn = ""  # the call that was not made in all worlds
         self._record: TermRecorder | None = None
         self._has_controller = False

@@ -75,7 +75,7 @@ class LeggedBase(Task):
     """
 
     interface: ClassVar[tuple[str, ...]] = ("robot", "arm", "history", "gait_hz", "terrain", "terrain_step_m")
-    causes = ("fallen",)
+    causes: ClassVar[tuple[str, ...]] = ("fallen",)
     event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
     default_randomization = DEFAULT_RANDOMIZATION
     first_action: ClassVar[str] = "the neutral action"

@@ -81,7 +81,7 @@ class LeggedNavigate(LeggedTask):
 
     Config: ClassVar[type] = LeggedNavigateConfig
     interface: ClassVar[tuple[str, ...]] = (*LeggedTask.interface, "rays", "lidar_range_m")
-    causes = ("fallen", "obstacle", "out_of_bounds")
+    causes: ClassVar[tuple[str, ...]] = ("fallen", "obstacle", "out_of_bounds")
     event_names = (*LeggedTask.event_names, "there")
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})
     cfg: LeggedNavigateConfig

@@ -21,6 +21,7 @@ from rookery.tasks.registry import TASKS, find
 N = 4
 # config with which all of a task's observations have something to say
 LIVELY: dict[str, dict[str, Any]] = {
+    "go2-navigate": {"start_yaw": 3.14, "lidar_range_m": 20.0},  # so that rays to all sides meet something
     "drone-track": {"path": "random"},
     "drone-navigate": {"lidar_range_m": 20.0},  # up to the ground that a tilted lidar sees behind the drone
 }

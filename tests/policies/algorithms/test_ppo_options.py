@@ -233,3 +233,47 @@ def test_what_cannot_be_learned_is_refused() -> None:
         obs = result[0]
     with pytest.raises(RookeryError, match="decisions in 3 control steps cannot make 6 minibatches"):
         ppo.update(0.0)
+
+
+@pytest.mark.parametrize(
+    "more", [{"critic": "central"}, {"policies": ("first=point_0", "others=point_1,point_2")}, {"compiled": False}]
+)
+def test_a_central_critic_and_sets_of_agents_learn_from_decisions(more: dict[str, Any]) -> None:
+    """Each set has its own agents' decisions; a central critic learns the value of a decision from the state at it."""
+    config = PPOConfig(rollout_steps=8, minibatches=2, hidden=(8,), **more)
+    ppo = PPO(Amid(num_envs=6, agents=3, horizon=11), config)
+    before = {k: v.clone() for k, v in ppo.state_dict().items() if k.endswith("/parameters")}
+    obs, _ = ppo.env.reset(0)
+    for _ in range(3):
+        for _ in range(8):
+            actions = ppo.act(obs)
+            result = ppo.env.step(actions)
+            ppo.observe(obs, actions, result)
+            obs = result[0]
+        figures = ppo.update(0.0)
+        assert all(value == value for value in figures.values())
+    after = ppo.state_dict()
+    assert all(not torch.equal(x, after[k]) for k, x in before.items())
+    for learner in ppo.learners.values():
+        assert isinstance(learner, OptionLearner)
+        assert len(learner.carried["has"]) == 6 * learner.spec.count
+
+
+def test_the_state_at_a_decision_is_what_its_value_is_of() -> None:
+    config = PPOConfig(
+        rollout_steps=9, minibatches=1, critic="central", hidden=(4,), normalize_observations=False, obs_clip=1e6
+    )
+    ppo = PPO(Amid(num_envs=5, agents=2, horizon=50, limit=1e9), config)
+    learner = ppo.learners["point"]
+    obs, _ = ppo.env.reset(0)
+    seen = []
+    for t in range(9):
+        if t % 3 == 0:
+            rows = torch.cat((ppo.env.state.unsqueeze(1).expand(-1, 2, -1), obs["point"]), -1)
+            seen.append(rows.reshape(10, -1).clone())
+        actions = ppo.act(obs)
+        result = ppo.env.step(actions)
+        ppo.observe(obs, actions, result)
+        obs = result[0]
+    samples = learner.samples(obs["point"], ppo.env.state, None, ppo._of(learner, "deciding"))
+    assert torch.equal(samples.critic_input[0], torch.cat(seen))

@@ -15,6 +15,7 @@ import rookery
 from rookery.experiments.runs import open_run
 from rookery.experiments.skills import with_skills
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.policies.hierarchy.hierarchy import high_level
 from rookery.policies.policy import Policy
 from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.standard import standard
@@ -223,7 +224,7 @@ def test_the_deployed_policy_acts_as_the_hierarchy_did() -> None:
             two = envs[1].step(alone(two))[0]
             torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-5)
         assert used == {0.0, 1.0, 2.0}
-        again = env.high_levels({"point": deployed})["point"]
+        again = high_level(deployed)
         assert torch.equal(
             again(one["point"], action_mask=env.action_mask["point"]),
             high(one["point"], action_mask=env.action_mask["point"]),
