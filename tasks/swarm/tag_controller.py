@@ -1,4 +1,4 @@
-"""How drones play tag by rule: the scripted opponents of rookery.tasks.swarm.tag."""
+"""Drones that play tag by rule: the scripted opponents of rookery.tasks.swarm.tag."""
 
 from __future__ import annotations
 
