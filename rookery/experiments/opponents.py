@@ -137,8 +137,8 @@ def _others(env: Env, team: str) -> set[str]:
 
 
 def reweighing(opponents: Opponents) -> Callable[[Runner], None] | None:
-    """The function to call after each iteration of a training: opponents are drawn by what the learner wins against them; None
-    for fixed weights."""
+    """The function to call after each iteration of a training: opponents are drawn by what the learner wins against them;
+    None for fixed weights."""
     if not opponents.prioritized:
         return None
 

@@ -14,7 +14,7 @@ from rookery.experiments.league.pictures import Series, cross_play, diagram
 from rookery.experiments.league.state import BestResponse, LeagueState
 from rookery.experiments.runs import write_json
 from rookery.policies.multiagent.ratings import ELO, Cyclicity, Ratings, bradley_terry, cycle, cyclicity, reversal
-from rookery.policies.multiagent.solvers import SOLVERS, Mixture
+from rookery.policies.multiagent.solvers import SOLVERS, Mixture, exploitability
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import replace
 
@@ -128,11 +128,11 @@ def exploitability_rows(state: LeagueState) -> list[dict[str, Any]]:
         earlier = state.sides(iteration)
         wide = Mixture(*(_spread(now, old, part) for now, old, part in zip(
             (rows, columns), earlier, (then.rows, then.columns), strict=True)))  # fmt: skip
-        gain = 0.5 * float((whole @ wide.columns).max() + (-(wide.rows @ whole)).max())
-        row: dict[str, Any] = {"iteration": iteration, "by_members": gain}
+        best = exploitability(whole, wide)
+        row: dict[str, Any] = {"iteration": iteration, "by_members": 0.5 * sum(best)}
         fresh = [b for b in state.best_responses if b.iteration == iteration]
         if fresh:
-            row["best_responses"] = _fresh(state, fresh)
+            row["best_responses"] = _fresh(state, fresh, dict(zip(state.populations, best, strict=False)))
         out.append(row)
     return out
 
@@ -146,15 +146,20 @@ def _spread(now: list[Any], old: list[Any], part: Array) -> Array:
     return out
 
 
-def _fresh(state: LeagueState, found: list[BestResponse]) -> list[dict[str, Any]]:
+def _fresh(state: LeagueState, found: list[BestResponse], members: dict[str, float]) -> list[dict[str, Any]]:
     """By budget, the exploitability that fresh best responses of all populations show; a lower bound, as they are trained so
-    long and no longer."""
+    long and no longer. Where a population's is worse than the best of its members, that one counts.
+
+    Args:
+        found: of one iteration.
+        members: by population, the payoff of its best member against the same mixture.
+    """
     out = []
     for budget in sorted({b.budget for b in found}):
         mine = [b for b in found if b.budget == budget]
         if len(mine) < len(state.populations):
             continue
-        gains = [2.0 * b.score - 1.0 for b in mine]
+        gains = [max(2.0 * b.score - 1.0, members[b.population]) for b in mine]
         half = [b.high - b.low for b in mine]  # of a payoff, which is twice the score
         value = sum(gains) / len(gains)
         width = float(np.sqrt(sum(h * h for h in half))) / len(half)

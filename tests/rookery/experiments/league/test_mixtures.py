@@ -144,6 +144,10 @@ def test_exploitability_of_each_iteration_is_half_of_nash_conv() -> None:
     (fresh,) = last["best_responses"]
     assert fresh["exploitability"] == pytest.approx(0.5 * (0.4 + 0.2))
     assert fresh["half_width"] == pytest.approx(0.5 * (0.1**2 + 0.2**2) ** 0.5)
+    weak = dataclasses.replace(state.best_responses[1], score=0.1, low=0.05, high=0.15)
+    again = dataclasses.replace(state, best_responses=(state.best_responses[0], weak))
+    (fresh,) = exploitability_rows(again)[1]["best_responses"]
+    assert fresh["exploitability"] == pytest.approx(0.5 * (0.4 + 0.2)), "a member of the evaders is better than that"
 
 
 def test_the_report_names_circles_and_reversals() -> None:
