@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.arm_drive import ArmDrive, MotionLimits
-from rookery.sim2real.links.mailbox import Mailbox
+from rookery.sim2real.links.mailbox import ProcessMailbox
 from rookery.sim2real.runtime.priority import PRIORITY, real_time
 
 PERIOD_S = 0.001
@@ -57,16 +57,16 @@ NEWS_SIZE = len(NEWS) + sum(n for _, n in ARRAYS)
 class Shared:
     """What all processes have: orders, news, the gripper's width, and texts of the last error of arm and gripper."""
 
-    orders: Mailbox
-    news: Mailbox
-    hand: Mailbox
+    orders: ProcessMailbox
+    news: ProcessMailbox
+    hand: ProcessMailbox
     error: Any
     hand_error: Any
 
     @classmethod
     def make(cls) -> Shared:
         """New ones."""
-        return cls(Mailbox(len(ORDER) + MOST), Mailbox(NEWS_SIZE), Mailbox(2), _text(), _text())
+        return cls(ProcessMailbox(len(ORDER) + MOST), ProcessMailbox(NEWS_SIZE), ProcessMailbox(2), _text(), _text())
 
     def say(self, error: object, hand: bool = False) -> None:
         """Put the text of an error."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 Numbers = NDArray[np.float64]
 
 
-class Mailbox:
+class ProcessMailbox:
     """`size` doubles, in two places that are written by turns, each with its checksum.
 
     Args:

@@ -62,9 +62,10 @@ class MotionMonitor:
         velocity = (new - self._known) / (self._dt * (1 + self._gap))
         acceleration = (velocity - self.velocity) / self._dt
         jerk = (acceleration - self.acceleration) / self._dt
-        if self._unsure:  # it was not told all of the last three: differences of higher order say nothing
+        if self._unsure:  # one of the last three did not come: differences across it say nothing
+            acceleration = self.acceleration if self._unsure > 1 else acceleration
+            jerk = np.zeros_like(new)
             self._unsure -= 1
-            acceleration, jerk = np.zeros_like(new), np.zeros_like(new)
         fault = self._judge(new, velocity, acceleration, jerk)
         if not fault:
             self.position, self.velocity, self.acceleration = new, velocity, acceleration

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from rookery.robots.manipulators.panda import PANDA
 from rookery.sim2real.links import fci, tracker
-from rookery.sim2real.links.mailbox import Mailbox
+from rookery.sim2real.links.mailbox import ProcessMailbox
 from rookery.sim2real.vehicles.fci import FciArm
 from rookery.sim2real.vehicles.urdf import arm_urdf
 from tests.sim2real.runtime.processes import alone, fly, flying, free_port, run_refused, vehicle
@@ -375,7 +375,7 @@ def test_a_mailbox_gives_whole_messages() -> None:
     """While another thread writes as fast as it can."""
     import threading
 
-    box = Mailbox(40)
+    box = ProcessMailbox(40)
     assert box.read() is None
     over = threading.Event()
 
