@@ -16,7 +16,7 @@ from rookery.sim2real.sysid.table import AXES, Table
 Array = NDArray[np.float64]
 FLYING = 0.3
 """Share of the weight that rotors of a drone in the air push with, by the nominal model."""
-PIECE_S = 1.0  # s, least time in the air of a stretch that is used
+PIECE_S = 1.2  # s, least time in the air of a stretch that is used
 FULL = 0.99
 """Command from which a motor counts as saturated."""
 SATURATED = 0.5

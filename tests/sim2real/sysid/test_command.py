@@ -80,7 +80,7 @@ def test_from_a_rehearsed_log_to_ranges(rehearsed, capsys):
         (["sysid", "LOG", "--hold-out", "2"], "--hold-out"),
         (["sysid", "LOG", "--columns", "position"], "--columns must be OURS=THEIRS"),
         (["sysid", "LOG", "--robot", "crazyflie21"], "and not of x, y, z"),
-        (["sysid", "LOG", "--apply", "none.json"], "no report of rookery sysid"),
+        (["sysid", "LOG", "--apply", "none.json"], "cannot read the report none.json"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
 )
