@@ -163,5 +163,7 @@ def _in_the_air(log: MultirotorLog, drone: DroneParameters) -> MultirotorLog:
     if len(rows) < len(log.time):
         notes.append(f"{100 * len(rows) / len(log.time):.0f} % of the log is in the air, and is used.")
     pieces = tuple(np.cumsum([0, *(b - a for a, b in kept[:-1])]).tolist())
-    each = [v[rows] for v in (log.time, log.position, log.quaternion, log.velocity, log.rate, log.motors)]
-    return MultirotorLog(log.source, *each, pieces, tuple(notes))
+    time, position, quaternion, velocity, rate, motors = (
+        v[rows] for v in (log.time, log.position, log.quaternion, log.velocity, log.rate, log.motors)
+    )
+    return MultirotorLog(log.source, time, position, quaternion, velocity, rate, motors, pieces, tuple(notes))
