@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,7 +122,7 @@ def _drop_short(log: JointLog) -> JointLog:
         return log
     rows = np.concatenate([np.arange(a, b) for a, b in kept])
     pieces = tuple(np.cumsum([0, *(b - a for a, b in kept[:-1])]).tolist())
-    each = {
+    each: dict[str, Any] = {
         name: None if (values := getattr(log, name)) is None else values[rows]
         for name in ("time", "position", "target", "velocity", "target_velocity", "feedforward", "torque")
     }

@@ -63,7 +63,7 @@ def curvature(fit: Fit) -> list[Interval]:
     unbounded = _unbounded(both)
     quantile = math.hypot(threshold(fit), math.sqrt(fit.weights.tolerance))
     out = [Interval(-math.inf, math.inf, "unseen", 0.0)] * n
-    for place, i in enumerate(free):
+    for place, i in enumerate(free.tolist()):
         spread = (
             math.inf
             if unbounded[place]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ class JointLog:
     def part(self, start: int, stop: int) -> JointLog:
         """Samples from start to stop."""
         cut = slice(start, stop)
-        each = {
+        each: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[cut]
             for name in ("position", "target", "velocity", "target_velocity", "feedforward", "torque")
         }

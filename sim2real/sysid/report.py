@@ -153,7 +153,9 @@ def read_values(path: Path) -> dict[str, float]:
     """
     try:
         report = read_json(path)
-    except (Damaged, OSError) as error:
+    except OSError as error:
+        raise RookeryError(f"cannot read the report {path}: {error.strerror}.") from error
+    except Damaged as error:
         raise RookeryError(f"{path} is no report of rookery sysid: {error}.") from error
     listed = report.get("parameters") if isinstance(report, dict) and report.get("kind") == KIND else None
     if not isinstance(listed, list):

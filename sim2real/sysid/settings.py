@@ -143,7 +143,7 @@ def joint_log(table: Table, settings: LogSettings, robot: JointedRobot) -> Joint
     if settings.joints is not None:
         table = _named(table, settings.joints)
     factor = np.pi / 180.0 if settings.degrees else 1.0
-    found: dict[str, Array | None] = {}
+    found: dict[str, Any] = {}
     for name, scale in (("position", factor), ("target", factor), ("velocity", factor), ("target_velocity", factor),
                         ("feedforward", 1.0), ("torque", 1.0)):  # fmt: skip
         values = table.gather(name, robot.joints)

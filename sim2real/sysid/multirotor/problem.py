@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import savgol_filter
 
 from rookery.sim.cores import usable_cores
+from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor import layout as at
 from rookery.sim.multirotor.layout import LANES
 from rookery.sim.multirotor.parameters import DroneParameters
@@ -24,7 +24,6 @@ LARGEST_STEP = 0.0025  # s, of the physics
 WINDOW_S = 0.5
 """s, of a window: long for the sensors' noise, short for what a multirotor without its controller does."""
 WARM_S = 0.5  # s, of commands before a window from which the rotors' speeds follow
-SMOOTH_S = 0.05  # s, over which measured states are smoothed to begin a window
 CHANNELS = tuple(f"{name} {axis}" for name in ("position", "velocity", "attitude", "rate") for axis in "xyz")
 
 
@@ -52,15 +51,20 @@ class FlightProblem(Problem):
         self._dt = self.period / self._every
         self._samples = max(2, round(window / self.period))
         self._warm = round(WARM_S / self._dt)
-        self.starts = [s for a, b in stretches(log) for s in range(a, b - self._samples, self._samples)]
+        known = round(WARM_S / self.period)  # what the motors were told before a stretch is not in the log
+        self.starts = [s for a, b in stretches(log) for s in range(a + known, b - self._samples, self._samples)]
+        if not self.starts:
+            raise RookeryError(f"{log.source} has no {WARM_S + window:g} s in one piece: log for longer.")
         self.samples = np.array([s + 1 + i for s in self.starts for i in range(self._samples)])
         self.stretches = (self._samples,) * len(self.starts)
         self.channels = np.tile(np.arange(len(CHANNELS)), len(self.samples))
         self.blocks = make_blocks(np.zeros(len(CHANNELS), np.int64), self.stretches)
         self._constants = MultirotorConstants(drone, parameters, self._dt)
         self._threads = usable_cores() if threads is None else threads
-        self._begin = self._lanes(_smoothed(log, self.period)[self.starts])
-        self._measured = np.concatenate((log.position, log.quaternion, log.velocity, log.rate), axis=1)[self.samples]
+        # measured states as they are: smoothed ones know what comes, which a fit takes for less delay
+        states = np.concatenate((log.position, log.quaternion, log.velocity, log.rate), axis=1)
+        self._begin = self._lanes(states[self.starts])
+        self._measured = states[self.samples]
 
     def predict(self, points: Array) -> Array:
         """States [k, S, 13] at `samples`: position, quaternion, velocity, rate."""
@@ -105,18 +109,6 @@ class FlightProblem(Problem):
         table = np.array(rows).reshape(len(rows), -1)
         lanes = self._lanes(table).reshape(-1, steps, 4, LANES)
         return np.ascontiguousarray(lanes.reshape(len(lanes), steps, 4 * LANES))
-
-
-def _smoothed(log: MultirotorLog, period: float) -> Array:
-    """[T, 13] states, each a parabola through its neighbors."""
-    table = np.concatenate((log.position, log.quaternion, log.velocity, log.rate), axis=1)
-    length = 2 * round(0.5 * SMOOTH_S / period) + 1
-    if length > 3:
-        for first, last in stretches(log):
-            if last - first > length:
-                table[first:last] = savgol_filter(table[first:last], length, 2, axis=0)
-    table[:, 3:7] /= np.linalg.norm(table[:, 3:7], axis=1, keepdims=True)
-    return table
 
 
 def _rotation_between(measured: Array, predicted: Array) -> Array:

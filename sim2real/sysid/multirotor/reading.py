@@ -16,7 +16,7 @@ from rookery.sim2real.sysid.table import AXES, Table
 Array = NDArray[np.float64]
 FLYING = 0.3
 """Share of the weight that rotors of a drone in the air push with, by the nominal model."""
-PIECE_S = 1.0  # s, least time in the air of a stretch that is used
+PIECE_S = 1.2  # s, least time in the air of a stretch that is used
 FULL = 0.99
 """Command from which a motor counts as saturated."""
 SATURATED = 0.5
@@ -163,5 +163,7 @@ def _in_the_air(log: MultirotorLog, drone: DroneParameters) -> MultirotorLog:
     if len(rows) < len(log.time):
         notes.append(f"{100 * len(rows) / len(log.time):.0f} % of the log is in the air, and is used.")
     pieces = tuple(np.cumsum([0, *(b - a for a, b in kept[:-1])]).tolist())
-    each = [v[rows] for v in (log.time, log.position, log.quaternion, log.velocity, log.rate, log.motors)]
-    return MultirotorLog(log.source, *each, pieces, tuple(notes))
+    time, position, quaternion, velocity, rate, motors = (
+        v[rows] for v in (log.time, log.position, log.quaternion, log.velocity, log.rate, log.motors)
+    )
+    return MultirotorLog(log.source, time, position, quaternion, velocity, rate, motors, pieces, tuple(notes))

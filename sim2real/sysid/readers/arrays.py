@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from rookery.sim.untrusted import read_npz
 from rookery.sim2real.sysid.table import Table, split
 
@@ -24,11 +26,5 @@ def read(path: Path) -> Table:
     columns = split(str(path), arrays, joints)
     if rate is not None and "time" not in columns:
         length = len(next(iter(columns.values())))
-        columns["time"] = (1.0 / float(rate)) * _count(length)
+        columns["time"] = np.arange(length) / float(rate)
     return Table(str(path), columns, None if robot is None else str(robot), found)
-
-
-def _count(length: int):  # type: ignore[no-untyped-def]
-    import numpy as np
-
-    return np.arange(length, dtype=float)

@@ -59,7 +59,7 @@ def read(path: Path) -> Table:
 
 def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) -> Table:
     groups = contract.get("groups")
-    group = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
+    group: dict[str, Any] = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
     action = group.get("action", {})
     kind, names = str(action.get("kind", "")), [str(n) for n in action.get("names", [])]
     now = np.array([s["time"] for s in steps], float)
