@@ -10,9 +10,8 @@ weights; a test compares them with autograd. Nothing here waits for the device b
 a CPU each minibatch is divided among a few threads (nn/parallel.py).
 
 Small networks on a CPU take their gradients from a compiled kernel (ppo_compiled.py), which keeps the activations of 128
-rows at a time in the cache; wider ones, other modules, encoders, memories, state estimators and other devices use the torch
-operations below, which are its reference. With drone-hover's preset (80 minibatches of 2048 rows, 64x64 tanh) an update takes
-145 ms of one core in the kernel and 250 ms in torch (benchmarks/updates.py); nearly all of it are matrix products.
+rows at a time in the cache; all others use the torch operations below, which are its reference. With drone-hover's preset an
+update takes 145 ms of one core in the kernel and 250 ms in torch (benchmarks/updates.py).
 """
 
 from __future__ import annotations
@@ -101,8 +100,7 @@ class PPO(Algorithm):
     def _check(self) -> None:
         """Refuse an environment that PPO cannot learn in."""
         check_encoder(self.config, self.env.groups.values())
-        objectives = self.env.objectives
-        if objectives:
+        if objectives := self.env.objectives:
             raise RookeryError(
                 f"PPO learns from a reward of one number, this one is a vector of {', '.join(objectives)}: wrap the "
                 f"environment in rookery.sim.envs.scalarize.LinearScalarization, or give weights (--weights {objectives[0]}=1)."
@@ -162,10 +160,8 @@ class PPO(Algorithm):
         context: dict[str, Tensor] = {}
         if self.config.critic == "central":
             context["state"] = self.env.state
-        active = self.env.active
-        if active is not None:
-            context |= {f"active.{k}": v.clone() for k, v in active.items() if v is not None}
-        context |= {f"deciding.{k}": v.clone() for k, v in (self.env.deciding or {}).items()}
+        for what, found in (("active", self.env.active), ("deciding", self.env.deciding)):
+            context |= {f"{what}.{k}": v.clone() for k, v in (found or {}).items() if v is not None}
         masks = self.env.action_mask or {}
         for name, group in self.env.groups.items():
             if group.action.masked:
@@ -173,8 +169,7 @@ class PPO(Algorithm):
                 context[f"action_mask.{name}"] = masks[name].clone()
         if self._estimates:
             context |= {f"privileged_targets.{k}": v for k, v in (self.env.privileged_targets or {}).items()}
-            mask = self.env.reveal_future_mask
-            if mask is not None:
+            if (mask := self.env.reveal_future_mask) is not None:
                 context["reveal_future_mask"] = mask.clone()
         return context
 
@@ -212,8 +207,8 @@ class PPO(Algorithm):
                 # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
                 learner.adam.reset()
             last = learner.own(self._last_obs[learner.members.group])
-            after = self._context.get("state"), self._of(learner, "active"), self._of(learner, "deciding")
-            samples = learner.samples(last, *after)
+            who = (self._of(learner, what) for what in ("active", "deciding"))
+            samples = learner.samples(last, self._context.get("state"), *who)
             sums = self._learn_epochs(learner, samples)
             means = (sums / (self.config.epochs * self.config.minibatches)).mean(1)
             for figure, mean in zip(FIGURES, means, strict=True):

@@ -68,7 +68,7 @@ class Level:
         return self.seen(obs)
 
     def seen(self, obs: Tensor) -> Tensor:
-        """What the high level observes of [..., O]."""
+        """The part of [..., O] that the high level observes."""
         if self.hierarchy.seen == ((0, obs.shape[-1]),):
             return obs
         return torch.cat([obs[..., part] for part in self._parts], -1)
@@ -108,7 +108,7 @@ class Level:
         self.due.copy_(due if happened is None else due | happened)
 
     def state(self) -> Rows:
-        """What the next step depends on, by name."""
+        """All that the next step depends on, by name."""
         values = {
             "left": self.left,
             "decided": self.decided,

@@ -129,11 +129,10 @@ def make_hierarchy(
             )
     action, places = _action(skills, sources, group)
     row = group.observation_size + action.size
-    at = group.observation_size + len(action.choices)
     heads: list[Link] = [
         Controller(row, group.action.size)
         if skill.policy == CONTROLLER
-        else _command(name, skill, sources[skill.policy].group, group, places[name], at, row)
+        else _command(name, skill, sources[skill.policy].group, group, places[name], row - len(action.names), row)
         for name, skill in skills.skills.items()
     ]
     rules = Rules(
@@ -143,9 +142,8 @@ def make_hierarchy(
         tuple(condition_of(s.allowed, group, f"allowed of the skill {k!r}") for k, s in skills.skills.items()),
         skills.events,
     )
-    high = replace(
-        group, action=replace(action, masked=rules.masked), targets=(), future=(), observation_sets={}, mirror=None
-    )  # fmt: skip
+    masked = replace(action, masked=rules.masked)
+    high = replace(group, action=masked, targets=(), future=(), observation_sets={}, mirror=None)
     seen: tuple[Span, ...] = ((0, group.observation_size),)
     if skills.observe:
         high, seen = _observed(high, skills.observe, task)
@@ -263,7 +261,7 @@ def _is_number(value: Any) -> bool:
 def _command(
     name: str, skill: Skill, own: Group, group: Group, places: Mapping[str, list[Any]], first: int, row: int
 ) -> Command:
-    """What a skill observes, from the environment's observation and the decision's numbers, which begin at `first`."""
+    """The observation of a skill, from the environment's and from the decision's numbers, which begin at `first`."""
     parts: list[Part] = []
     starts = {}
     at = 0

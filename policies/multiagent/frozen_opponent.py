@@ -91,7 +91,7 @@ class FrozenOpponentEnv(EnvWrapper):
         if "final_active" in info:
             info["final_active"] = self._mine(info["final_active"])
         if "events" in info:
-            info["events"] = self.latest_events
+            info["events"] = self._of_mine(info["events"])
         if "episode" in info:
             ids = info["episode"]["ids"]
             returns = {g: total[ids].mean(1) for g, total in self._returns.items()}
@@ -103,8 +103,12 @@ class FrozenOpponentEnv(EnvWrapper):
         return self._mine(self._obs), rewards, terminated, truncated, info
 
     @property
-    def latest_events(self) -> Rows:
-        return {k: v if v.dim() == 1 else v[:, self._counted] for k, v in self.env.latest_events.items()}
+    def latest_events(self) -> Rows:  # type: ignore[override]
+        return self._of_mine(self.env.latest_events)
+
+    def _of_mine(self, events: Mapping[str, Tensor]) -> Rows:
+        """Events of worlds, and those of the learner's agents."""
+        return {k: v if v.dim() == 1 else v[:, self._counted] for k, v in events.items()}
 
     def _mine(self, values: Rows) -> Rows:
         """The learner's agents of those groups that have values."""

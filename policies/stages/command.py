@@ -1,4 +1,4 @@
-"""What a skill observes: parts of the robot's observation, and numbers that a high level commands."""
+"""The observation of a skill: parts of the robot's observation, and numbers that a high level commands."""
 
 from __future__ import annotations
 

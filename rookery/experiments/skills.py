@@ -83,7 +83,7 @@ def _group_of(env: Env, skills: SkillSet) -> str:
 
 
 def _place(policy: str, file: Path) -> Path:
-    """Where a policy of a file lies: a folder beside the file goes before others."""
+    """The place of a policy of a file: a folder beside the file goes before others."""
     beside = file.parent / policy
     return beside if beside.exists() else Path(policy)
 
