@@ -69,6 +69,7 @@ class Env(abc.ABC):
         causes: names of the ways an episode can terminate; a cause index i > 0 means ``causes[i - 1]``, and one more than
             there are causes diverged physics.
         event_names: what can happen in a control step, such as "hit"; ``info["events"]`` of `step` has each of them.
+        latest_events: ``info["events"]`` of the latest step; empty after `reset`.
         headline: the metric that sums the task up in tables.
         engine: name of the physics engine; "" where there is none of ours.
         seeded: false while neither `rookery.make` nor `reset` was given a seed. Rookery itself takes 0 then; the adapters for
@@ -87,6 +88,7 @@ class Env(abc.ABC):
     objectives: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
     event_names: tuple[str, ...] = ()
+    latest_events: Mapping[str, Tensor] = MappingProxyType({})
     headline: str = "success"
     engine: str = ""
     seeded: bool = True
@@ -195,15 +197,6 @@ class Env(abc.ABC):
     def deployed(self, policies: dict[str, Any]) -> dict[str, Any]:
         """Policies trained here as they are stored, to act in `acting`."""
         return policies
-
-    @property
-    def latest_events(self) -> dict[str, Tensor]:
-        """``info["events"]`` of the latest step; empty after `reset`.
-
-        Raises:
-            RookeryError: the environment does not keep them.
-        """
-        raise RookeryError(f"{self.task_id} does not keep its events: a policy that waits for them cannot act in it.")
 
     @property
     def action_mask(self) -> dict[str, Tensor] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -90,7 +91,7 @@ class EnvWrapper(Env):
         return self.env.deciding
 
     @property
-    def latest_events(self) -> dict[str, Tensor]:
+    def latest_events(self) -> Mapping[str, Tensor]:  # type: ignore[override]
         return self.env.latest_events
 
     @property

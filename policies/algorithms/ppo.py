@@ -97,8 +97,7 @@ class PPO(Algorithm):
     def _check(self) -> None:
         """Refuse an environment that PPO cannot learn in."""
         check_encoder(self.config, self.env.groups.values())
-        objectives = self.env.objectives
-        if objectives:
+        if objectives := self.env.objectives:
             raise RookeryError(
                 f"PPO learns from a reward of one number, this one is a vector of {', '.join(objectives)}: wrap the "
                 f"environment in rookery.sim.envs.scalarize.LinearScalarization, or give weights (--weights {objectives[0]}=1)."
@@ -158,10 +157,8 @@ class PPO(Algorithm):
         context: dict[str, Tensor] = {}
         if self.config.critic == "central":
             context["state"] = self.env.state
-        active = self.env.active
-        if active is not None:
-            context |= {f"active.{k}": v.clone() for k, v in active.items() if v is not None}
-        context |= {f"deciding.{k}": v.clone() for k, v in (self.env.deciding or {}).items()}
+        for what, found in (("active", self.env.active), ("deciding", self.env.deciding)):
+            context |= {f"{what}.{k}": v.clone() for k, v in (found or {}).items() if v is not None}
         masks = self.env.action_mask or {}
         for name, group in self.env.groups.items():
             if group.action.masked:
@@ -169,8 +166,7 @@ class PPO(Algorithm):
                 context[f"action_mask.{name}"] = masks[name].clone()
         if self._estimates:
             context |= {f"privileged_targets.{k}": v for k, v in (self.env.privileged_targets or {}).items()}
-            mask = self.env.reveal_future_mask
-            if mask is not None:
+            if (mask := self.env.reveal_future_mask) is not None:
                 context["reveal_future_mask"] = mask.clone()
         return context
 
@@ -208,8 +204,8 @@ class PPO(Algorithm):
                 # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
                 learner.adam.reset()
             last = learner.own(self._last_obs[learner.members.group])
-            after = self._context.get("state"), self._of(learner, "active"), self._of(learner, "deciding")
-            samples = learner.samples(last, *after)
+            who = (self._of(learner, what) for what in ("active", "deciding"))
+            samples = learner.samples(last, self._context.get("state"), *who)
             sums = self._learn_epochs(learner, samples)
             means = (sums / (self.config.epochs * self.config.minibatches)).mean(1)
             for figure, mean in zip(FIGURES, means, strict=True):

@@ -127,11 +127,10 @@ def make_hierarchy(
             raise RookeryError(f"the skill {name!r} is the classical controller, without parameters: leave them out.")
     action, places = _action(skills, sources, group)
     row = group.observation_size + action.size
-    at = group.observation_size + len(action.choices)
     heads: list[Link] = [
         ControllerStage(row, group.action.size)
         if skill.policy == CONTROLLER
-        else _command(name, skill, sources[skill.policy].group, group, places[name], at, row)
+        else _command(name, skill, sources[skill.policy].group, group, places[name], row - len(action.names), row)
         for name, skill in skills.skills.items()
     ]
     rules = DecisionRules(
@@ -141,9 +140,8 @@ def make_hierarchy(
         tuple(condition_of(s.allowed, group, f"allowed of the skill {k!r}") for k, s in skills.skills.items()),
         skills.events,
     )
-    high = replace(
-        group, action=replace(action, masked=rules.masked), targets=(), future=(), observation_sets={}, mirror=None
-    )  # fmt: skip
+    masked = replace(action, masked=rules.masked)
+    high = replace(group, action=masked, targets=(), future=(), observation_sets={}, mirror=None)
     seen: tuple[Span, ...] = ((0, group.observation_size),)
     if skills.observe:
         high, seen = _observed(high, skills.observe, task)

@@ -123,7 +123,7 @@ class FrozenOpponentEnv(EnvWrapper):
         if "final_state" in info:
             info["final_state"] = self._sided(info["final_state"])
         if "events" in info:
-            info["events"] = self.latest_events
+            info["events"] = self._of_mine(info["events"])
         if "episode" in info:
             info["episode"] = self._ended(info["episode"])
         return self._mine(self._obs), rewards, terminated, truncated, info
@@ -158,9 +158,13 @@ class FrozenOpponentEnv(EnvWrapper):
         return (slice(None), agents[0]) if len(agents) == 1 else (self._worlds[:, None], agents[self.side])
 
     @property
-    def latest_events(self) -> Rows:
+    def latest_events(self) -> Rows:  # type: ignore[override]
+        return self._of_mine(self.env.latest_events)
+
+    def _of_mine(self, events: Mapping[str, Tensor]) -> Rows:
+        """Events of worlds, and those of the learner's agents."""
         counted = self._where(self._counted)
-        return {k: v if v.dim() == 1 else v[counted] for k, v in self.env.latest_events.items()}
+        return {k: v if v.dim() == 1 else v[counted] for k, v in events.items()}
 
     def _mine(self, values: Rows) -> Rows:
         """The learner's agents of those groups that have values."""

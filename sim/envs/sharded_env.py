@@ -71,7 +71,6 @@ class ShardedEnv(Env):
         self._pool = ShardPool(shards, self._file)
         self._close = weakref.finalize(self, _end, self._pool, self._file)
         self._ready = False
-        self._events: dict[str, Tensor] = {}
         self._torn = ""  # the call that was not made in all worlds
         self._record: TermRecorder | None = None
         self._has_controller = False
@@ -224,7 +223,7 @@ class ShardedEnv(Env):
         seed = None if seed is None else check_seed(seed)
         self.seeded |= seed is not None
         self._play(self._call("reset", seed))
-        self._events = {}
+        self.latest_events = {}
         self._ready = True
         return {g: o.clone() for g, o in self._shared.observations.items()}, {}
 
@@ -240,14 +239,10 @@ class ShardedEnv(Env):
         info: dict[str, Any] = {}
         if self.event_names:
             info["events"] = join_worlds([r["events"] for r in replies])
-        self._events = info.get("events", {})
+        self.latest_events = info.get("events", {})
         if any("episode" in r for r in replies):
             info |= self._ended(replies, obs)
         return obs, reward, self._shared.terminated.clone(), self._shared.truncated.clone(), info
-
-    @property
-    def latest_events(self) -> dict[str, Tensor]:
-        return self._events
 
     def _ended(self, replies: list[dict[str, Any]], obs: dict[str, Tensor]) -> dict[str, Any]:
         """final_observation, final_state, final_active and episode of all worlds."""

@@ -107,7 +107,6 @@ class VecEnv(Buffers, Env):
         self._ready = self._closed = False
         self._process = os.getpid()
         self._record: TermRecorder | None = None
-        self._events: dict[str, Tensor] = {}
         self._terms: dict[str, dict[str, Tensor]] = {}
         self.state_size = sum(s.count * s.frame_size for s in self.groups.values())
         self._first()
@@ -139,8 +138,7 @@ class VecEnv(Buffers, Env):
         self.world.reset()
         self.task.reset(self._all)
         self.world.forward()
-        observed, privileged = self.observe_terms(), self.task.observe_privileged()
-        check_groups(self.task_id, self.groups, self.num_envs, observed, privileged)
+        check_groups(self.task_id, self.groups, self.num_envs, self.observe_terms(), self.task.observe_privileged())
         if (state := self.task.state()) is not None:
             self.state_size = state.shape[1]
         check_masks(self.task_id, self.groups, self.task.action_mask() or {}, self.num_envs)
@@ -157,8 +155,7 @@ class VecEnv(Buffers, Env):
             self._seed(check_seed(seed))
             self.seeded = True
         self._begin(self._all)
-        self._events = {}
-        self._terms = self.observe_terms()
+        self.latest_events, self._terms = {}, self.observe_terms()
         if self._record is not None:
             self._record("observation", self._terms)
         self._ready = True
@@ -218,7 +215,7 @@ class VecEnv(Buffers, Env):
         obs = {g: p.push(self._terms[g]) for g, p in self._pipelines.items()}
         self._push_sets(None)
         info: dict[str, Any] = {"events": self.task.events()} if self.event_names else {}
-        self._events = info.get("events", {})
+        self.latest_events = info.get("events", {})
         if ended:
             obs, summary = self._finish(self._ended[:ended].copy(), obs, cause)
             info |= summary
@@ -328,10 +325,6 @@ class VecEnv(Buffers, Env):
     @property
     def reveal_future_mask(self) -> Tensor | None:
         return self.task.reveal_future_mask()
-
-    @property
-    def latest_events(self) -> dict[str, Tensor]:
-        return self._events
 
     # What evaluation, video and contracts read
 
