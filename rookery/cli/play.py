@@ -143,8 +143,6 @@ def run(args: Args) -> int:
         raise RookeryError("--draft has a size of its own: leave out --size, or --draft.")
     if args.worlds < 1:
         raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
-    if args.against is not None and (args.beside is not None or args.controller != "policy"):
-        raise RookeryError("--against is a match of two: leave out --beside and --controller; RUN may be controller.")
     announce_compiling()
     env, act = _open(args, args.run, args.worlds) if args.against is None else _meet(args)
     announce(args.run, args.controller if str(args.run) != "controller" else "classical")
@@ -191,6 +189,8 @@ def run(args: Args) -> int:
 
 def _meet(args: Args) -> tuple[Env, Act]:
     """The match with --against, in which the two change sides."""
+    if args.beside is not None or args.controller != "policy":
+        raise RookeryError("--against is a match of two: leave out --beside and --controller; RUN may be controller.")
     from rookery.experiments.match_env import CONTROLLER, find_player, open_match
     from rookery.experiments.runs import open_run
     from rookery.policies.multiagent.match import Alternating
