@@ -57,6 +57,7 @@ class Population:
         self.set_weights([1.0] * len(self.members) if weights is None else weights)
         self._generator = torch_generator(seed)
         self.assignment = torch.zeros(env.num_envs, dtype=torch.int64)
+        self._found: list[tuple[int, Tensor]] | None = None
         self.games, self.points = (torch.zeros(len(self.members), dtype=torch.float64) for _ in range(2))
         self.draw(torch.arange(env.num_envs))
 
@@ -86,6 +87,7 @@ class Population:
         if len(self.members) > 1 and len(worlds):
             drawn = torch.multinomial(self.weights, len(worlds), replacement=True, generator=self._generator)
             self.assignment[worlds.cpu()] = drawn
+            self._found = None
 
     def record(self, members: Tensor, points: Tensor) -> None:
         """Count the learner's results.
@@ -94,11 +96,11 @@ class Population:
             members: [m] int64, whom it played against.
             points: [m], 1 where it won, 0 where it lost, a half where nobody did.
         """
-        for k in members.unique().tolist():
-            own = points.cpu()[members == k].double()
-            kept = KEEP ** len(own)
-            self.games[k] = kept * self.games[k] + len(own)
-            self.points[k] = kept * self.points[k] + own.sum()
+        count = len(self.members)
+        games = members.bincount(minlength=count).double()
+        kept = KEEP**games
+        self.games.mul_(kept).add_(games)
+        self.points.mul_(kept).add_(members.bincount(points.cpu().double(), minlength=count))
 
     @property
     def win_rates(self) -> Tensor:
@@ -111,10 +113,8 @@ class Population:
         if len(self.members) == 1:
             return {g: a.clone() for g, a in self.members[0](obs).items()}
         out: Rows = {}
-        for k, member in enumerate(self.members):
-            worlds = (self.assignment == k).nonzero().squeeze(1).to(self._env.device)
-            if not len(worlds):
-                continue
+        for k, worlds in self._playing():
+            member = self.members[k]
             if isinstance(member, PolicyAct):
                 own = member({g: o[worlds] for g, o in obs.items()}, worlds)
             else:
@@ -124,6 +124,14 @@ class Population:
                     out[g] = a.new_empty(self._env.num_envs, *a.shape[1:])
                 out[g][worlds] = a
         return out
+
+    def _playing(self) -> list[tuple[int, Tensor]]:
+        """The members that play somewhere, each with its worlds [m]; found anew when the assignment has changed."""
+        if self._found is None:
+            order = self.assignment.argsort(stable=True).to(self._env.device)
+            counts = self.assignment.bincount(minlength=len(self.members)).tolist()
+            self._found = [(k, own) for k, own in enumerate(order.split(counts)) if len(own)]
+        return self._found
 
     def _memories(self) -> Rows:
         """Memories of the members, by member and group."""
@@ -144,6 +152,7 @@ class Population:
     def load_state_dict(self, state: Rows) -> None:
         """Continue from a saved state of as many members."""
         self.assignment.copy_(state["assignment"])
+        self._found = None
         self._generator.set_state(state["generator"])
         for name in ("weights", "games", "points"):
             getattr(self, name).copy_(state[name])

@@ -55,7 +55,8 @@ class PolicyAct:
         for name, team in self._teams.items():
             known = known_targets(self._env, name, self._privileged) if team[0].targets else None
             known = None if known is None else known[where]
-            state = self._states[name][where]
+            remembers = name in self.memory
+            state = self._states[name][where] if remembers else obs[name].new_zeros(*obs[name].shape[:2], 0)
             if start is not None:
                 state = state.masked_fill(start[:, None, None], 0.0)
             mask = None if name not in self._choices else allowed_options(self._env, name, worlds)
@@ -69,7 +70,8 @@ class PolicyAct:
                     for i, p in enumerate(team)
                 ]
                 out[name], after, logits = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
-            self._states[name][where] = after
+            if remembers:
+                self._states[name][where] = after
             if name in self._choices:
                 self.logits[name] = logits
                 if self._sampling is not None:

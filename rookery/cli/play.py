@@ -21,7 +21,6 @@ from rookery.cli.options import (
     TaskConfig,
     announce,
     numbers,
-    positive,
     print_json,
     values,
 )
@@ -135,7 +134,12 @@ def run(args: Args) -> int:
     from rookery.kernels import announce_compiling
     from rookery.sim.rendering.video import SAMPLES, contact_sheet, record_video
 
-    _check(args)
+    if args.seconds is not None and args.seconds > MOST_SECONDS:
+        raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
+    if args.draft and args.size != Args(args.run).size:
+        raise RookeryError("--draft has a size of its own: leave out --size, or --draft.")
+    if args.worlds < 1:
+        raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
     announce_compiling()
     env, act = _open(args, args.run, args.worlds) if args.against is None else _meet(args)
     announce(args.run, args.controller if str(args.run) != "controller" else "classical")
@@ -180,28 +184,10 @@ def run(args: Args) -> int:
     return 0
 
 
-def _check(args: Args) -> None:
-    """Refuse options that do not go together.
-
-    Raises:
-        RookeryError: with the way out.
-    """
-    from rookery.sim.rendering.video import MOST_SECONDS
-
-    if args.seconds is not None:
-        positive("--seconds", args.seconds)
-        if args.seconds > MOST_SECONDS:
-            raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
-    if args.draft and args.size != Args(args.run).size:
-        raise RookeryError("--draft has a size of its own: leave out --size, or --draft.")
-    if args.worlds < 1:
-        raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
-    if args.against is not None and (args.beside is not None or args.controller != "policy"):
-        raise RookeryError("--against is a match of two: leave out --beside and --controller; RUN may be controller.")
-
-
 def _meet(args: Args) -> tuple[Env, Act]:
     """The match with --against, in which the two change sides."""
+    if args.beside is not None or args.controller != "policy":
+        raise RookeryError("--against is a match of two: leave out --beside and --controller; RUN may be controller.")
     from rookery.experiments.match_env import CONTROLLER, find_player, open_match
     from rookery.experiments.runs import open_run
     from rookery.policies.multiagent.match import Alternating

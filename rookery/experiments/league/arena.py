@@ -26,7 +26,7 @@ def seed_of(*words: object) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
-class MatchArena:
+class LeagueMatches:
     """Matches between members of a league; the environment is made when the first pair meets.
 
     Args:
@@ -42,7 +42,7 @@ class MatchArena:
         self._acts: dict[tuple[str, str], Act] = {}
         self._env: Env | None = None
 
-    def __enter__(self) -> MatchArena:
+    def __enter__(self) -> LeagueMatches:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -18,7 +18,7 @@ LEAST = 1e-3
 
 
 @dataclass(frozen=True)
-class MixturePlan:
+class CandidatePlan:
     """A candidate that is to be trained.
 
     Args:
@@ -42,11 +42,11 @@ def prefix(population: str) -> str:
     return "member" if population == EITHER else population
 
 
-def plans(state: LeagueState) -> list[MixturePlan]:
+def plans(state: LeagueState) -> list[CandidatePlan]:
     """All candidates of a league, in order."""
     kinds = ("main", "exploiter") if state.settings.solver == PFSP else ("main",)
     return [
-        MixturePlan(iteration, population, kind)
+        CandidatePlan(iteration, population, kind)
         for iteration in range(1, state.settings.iterations + 1)
         for population in state.populations
         for kind in kinds
@@ -72,7 +72,7 @@ def mixture_of(state: LeagueState, population: str, until: int | None = None) ->
     return {name: w / total for name, w in named.items()}
 
 
-def training_mixture(state: LeagueState, plan: MixturePlan) -> dict[str, float]:
+def training_mixture(state: LeagueState, plan: CandidatePlan) -> dict[str, float]:
     """The opponents of a candidate, and how likely each is drawn, at first for a prioritized league."""
     others = state.of(opposing(state, plan.population))
     if state.settings.solver != PFSP:
@@ -101,7 +101,7 @@ def _latest_main(members: list[LeagueMember]) -> LeagueMember:
 
 
 def opponents_of(
-    state: LeagueState, plan: MixturePlan, mixture: dict[str, float], policies: dict[str, str]
+    state: LeagueState, plan: CandidatePlan, mixture: dict[str, float], policies: dict[str, str]
 ) -> Opponents:
     """The opponents that the training of a candidate reads.
 
@@ -117,7 +117,7 @@ def opponents_of(
     return Opponents(plan.population, members)
 
 
-def parent_of(state: LeagueState, plan: MixturePlan) -> str:
+def parent_of(state: LeagueState, plan: CandidatePlan) -> str:
     """The policy that a candidate begins from: the newest trained main member of its population; "" for none, which exploiters
     have."""
     trained = [m for m in state.of(plan.population) if m.kind == "main"]

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rookery.experiments.league.arena import MatchArena, pairs_of, score_of, seed_of
+from rookery.experiments.league.arena import LeagueMatches, pairs_of, score_of, seed_of
 from rookery.experiments.league.mixtures import (
-    MixturePlan,
+    CandidatePlan,
     mixture_of,
     opponents_of,
     opposing,
@@ -161,13 +161,13 @@ class League:
         if not holes:
             return
         self.tell(f"{len(holes)} pair{'s' if len(holes) > 1 else ''} to play")
-        with MatchArena(self.folder, self.state, self.training) as arena:
+        with LeagueMatches(self.folder, self.state, self.training) as arena:
             for a, b in holes:
                 self._save(cells=(*self.state.cells, arena.meet(a, b)))
 
     # Candidates
 
-    def _round(self, plan: MixturePlan) -> None:
+    def _round(self, plan: CandidatePlan) -> None:
         if self.state.current is None:
             mixture = training_mixture(self.state, plan)
             parent = parent_of(self.state, plan)
@@ -188,7 +188,7 @@ class League:
             )
         self._close(plan, dataclasses.replace(now, accepted=_passed(now)))
 
-    def _close(self, plan: MixturePlan, done: Round) -> None:
+    def _close(self, plan: CandidatePlan, done: Round) -> None:
         """Keep a candidate as a member, or not."""
         members, cells = self.state.members, self.state.cells
         if done.accepted:
@@ -203,7 +203,7 @@ class League:
         self.tell(f"{plan.name} is {'a member' if done.accepted else 'not accepted'}")
         self._save(members=members, cells=cells, rounds=(*self.state.rounds, done), current=None)
 
-    def _judged(self, plan: MixturePlan, now: Round, steps: int) -> Round:
+    def _judged(self, plan: CandidatePlan, now: Round, steps: int) -> Round:
         """The round with an attempt more."""
         s = self.state.settings
         candidate = LeagueMember(plan.name, plan.population, f"members/{plan.name}")
@@ -215,12 +215,12 @@ class League:
         return dataclasses.replace(now, attempts=(*now.attempts, attempt), cells=tuple(cells))
 
     def _meet(self, candidate: LeagueMember, others: list[LeagueMember]) -> list[Cell]:
-        with MatchArena(self.folder, self.state, self.training) as arena:
+        with LeagueMatches(self.folder, self.state, self.training) as arena:
             return [arena.meet(a, b) for a, b in pairs_of(self.state, candidate, others)]
 
     # Trainings
 
-    def _train(self, folder: Path, plan: MixturePlan, mixture: dict[str, float], steps: int, init: str) -> int:
+    def _train(self, folder: Path, plan: CandidatePlan, mixture: dict[str, float], steps: int, init: str) -> int:
         """Train a run to so many steps, or what is left of it; returns the steps that it has made.
 
         Raises:
@@ -241,7 +241,7 @@ class League:
             raise LeagueStopped
         return int(result["steps"])
 
-    def _write_opponents(self, name: str, plan: MixturePlan, mixture: dict[str, float]) -> Path:
+    def _write_opponents(self, name: str, plan: CandidatePlan, mixture: dict[str, float]) -> Path:
         """The file that names the opponents of a candidate."""
         folder = self.folder / "opponents"
         make_folder(folder)
@@ -282,7 +282,7 @@ class League:
         for known in self.state.best_responses:
             if (known.population, known.budget, known.iteration) == (population, steps, until):
                 return known
-        plan = MixturePlan(until, population, "best-response")
+        plan = CandidatePlan(until, population, "best-response")
         other = opposing(self.state, population)
         mixture = mixture_of(self.state, other, until)
         name = f"{prefix(population)}-{until:02d}-{steps}"

@@ -10,7 +10,7 @@ import torch
 
 from rookery.experiments.league.arena import cell_of, interval, score_of
 from rookery.experiments.league.mixtures import (
-    MixturePlan,
+    CandidatePlan,
     mixture_of,
     opponents_of,
     parent_of,
@@ -66,7 +66,7 @@ CYCLE = {(0, 1): 0.8, (1, 2): 0.8, (2, 0): 0.8}
 
 def test_mixtures_are_the_solvers() -> None:
     third = {"m0": 1 / 3, "m1": 1 / 3, "m2": 1 / 3}
-    plan = MixturePlan(3, "either", "main")
+    plan = CandidatePlan(3, "either", "main")
     for solver, expected in (
         ("psro-nash", third),
         ("fictitious", third),
@@ -79,16 +79,16 @@ def test_mixtures_are_the_solvers() -> None:
 
 def test_prioritized_opponents_are_those_that_the_newest_main_member_loses_to() -> None:
     state = alike({(0, 1): 0.3, (0, 2): 0.1, (1, 2): 0.5, (0, 3): 0.2, (1, 3): 0.4, (2, 3): 0.9}, 4, "pfsp", "fmme")
-    mixture = training_mixture(state, MixturePlan(4, "either", "main"))
+    mixture = training_mixture(state, CandidatePlan(4, "either", "main"))
     rates = {"m0": 0.9, "m1": 0.5, "m3": 0.9, "m2": 0.5}  # of m2, which is last
     weights = {name: (1.0 - rate) ** 2 for name, rate in rates.items()}
     expected = {name: 0.65 * w / sum(weights.values()) for name, w in weights.items()}
     expected["m2"] += 0.35
     assert list(mixture) == ["m0", "m1", "m3", "m2"] and mixture == pytest.approx(expected)
-    assert training_mixture(state, MixturePlan(4, "either", "exploiter")) == {"m2": 1.0}
-    assert parent_of(state, MixturePlan(4, "either", "main")) == "members/m2"
-    assert parent_of(state, MixturePlan(4, "either", "exploiter")) == ""
-    found = opponents_of(state, MixturePlan(4, "either", "main"), mixture, {m.name: m.policy for m in state.members})
+    assert training_mixture(state, CandidatePlan(4, "either", "exploiter")) == {"m2": 1.0}
+    assert parent_of(state, CandidatePlan(4, "either", "main")) == "members/m2"
+    assert parent_of(state, CandidatePlan(4, "either", "exploiter")) == ""
+    found = opponents_of(state, CandidatePlan(4, "either", "main"), mixture, {m.name: m.policy for m in state.members})
     assert found.prioritized == "squared" and found.members[-1].policy == "members/m2"
     assert [p.kind for p in plans(state)[:3]] == ["main", "exploiter", "main"]
 
@@ -96,7 +96,7 @@ def test_prioritized_opponents_are_those_that_the_newest_main_member_loses_to() 
 def test_two_roles_play_against_the_other_and_must_exceed_what_they_have() -> None:
     score = np.array([[0.9, 0.2, 0.4], [0.3, 0.8, 0.6]])
     state = roles(score)
-    mixture = training_mixture(state, MixturePlan(3, "pursuers", "main"))
+    mixture = training_mixture(state, CandidatePlan(3, "pursuers", "main"))
     assert mixture == pytest.approx(mixture_of(state, "evaders")) and set(mixture) <= {"e0", "e1", "e2"}
     value = value_of(state, "pursuers", mixture)
     assert value + value_of(state, "evaders", mixture_of(state, "pursuers")) == pytest.approx(1.0)
