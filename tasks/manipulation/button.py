@@ -15,7 +15,7 @@ from rookery.sim.scene import Scene
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.meta_world import CARRY, DEFAULT_RANDOMIZATION, OPENING, MetaWorldTask
 from rookery.tasks.manipulation.objects import at_rest
-from rookery.tasks.manipulation.shaping import both, distance, tolerance
+from rookery.tasks.manipulation.shaping import both, nearness, tolerance
 
 RADIUS = 0.024  # m, of the cap from its goal, upwards
 NEAR = 0.03  # m, of the tool from the cap: what counts as touching
@@ -73,8 +73,8 @@ class ButtonPressTopdown(MetaWorldTask):
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool, cap = self.robot.tool, self.first[:, :3]
-        error, up = distance(tool, cap), self.misses()
-        reached = tolerance(error, 0.0, 0.01, distance(self.tool_0, cap))
+        up = self.misses()
+        error, reached = nearness(tool, cap, self.tool_0, 0.01)
         shut = 1.0 - (self.robot.opening / OPENING).clamp(0.0, 1.0)
         pressed = tolerance(up, 0.0, 0.005, BUTTON_TOP - BUTTON_GOAL)
         return {"score": 5.0 * both(shut, reached) + torch.where(error <= NEAR, 5.0 * pressed, 0.0)}, up <= RADIUS

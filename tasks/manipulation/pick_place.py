@@ -11,7 +11,7 @@ from torch import Tensor
 from rookery.tasks.manipulation.meta_world import OPENING
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
 from rookery.tasks.manipulation.push import NEAR
-from rookery.tasks.manipulation.shaping import both, cage, distance, tolerance
+from rookery.tasks.manipulation.shaping import both, cage, distance, nearness
 
 RADIUS = 0.07
 FULL = 0.05
@@ -34,8 +34,7 @@ class PickPlace(PuckTask):
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
-        error = self.misses()
-        near = tolerance(error, 0.0, FULL, distance(self.first_0, self.target))
+        error, near = nearness(puck, self.target, self.first_0, FULL)
         caged = cage(
             tool, opening, puck, self.tool_0, self.first_0, self.closing,
             radius=0.015, pad=0.05, beside=0.005, opening_0=OPENING,

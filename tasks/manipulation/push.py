@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.assets.tabletop import PUCK_HALF
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
-from rookery.tasks.manipulation.shaping import cage, distance, tolerance
+from rookery.tasks.manipulation.shaping import cage, distance, nearness
 
 RADIUS = 0.05  # m
 NEAR = 0.02  # m, of the tool and the puck: what counts as in the hand
@@ -38,8 +38,7 @@ class Push(PuckTask):
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]
-        error = self.misses()
-        near = tolerance(error, 0.0, RADIUS, distance(self.first_0, self.target))
+        error, near = nearness(puck, self.target, self.first_0, RADIUS)
         caged = cage(tool, opening, puck, self.tool_0, self.first_0, self.closing, radius=0.015, pad=0.05, beside=0.005)
         held = (distance(tool, puck) < NEAR) & (opening > 0.0)
         score = torch.where(held, 4.0 * caged + 1.0 + 5.0 * near, 2.0 * caged)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from rookery.tasks.manipulation.arm_task import ToolTarget
 from rookery.tasks.manipulation.puck_task import PuckTask
-from rookery.tasks.manipulation.shaping import distance, tolerance
+from rookery.tasks.manipulation.shaping import distance, nearness
 
 RADIUS = 0.05  # m
 
@@ -29,8 +29,7 @@ class Reach(PuckTask):
         return distance(self.robot.tool, self.target)
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
-        error = self.misses()
-        near = tolerance(error, 0.0, RADIUS, distance(self.tool_0, self.target))
+        error, near = nearness(self.robot.tool, self.target, self.tool_0, RADIUS)
         return {"score": 10.0 * near}, error <= RADIUS
 
     def expert_targets(self) -> dict[str, ToolTarget]:

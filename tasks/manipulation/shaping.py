@@ -28,6 +28,14 @@ def near(x, low, high, margin, gaussian):  # type: ignore[no-untyped-def]  # pra
 
 
 @inlined
+def apart(a, b, n):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    """`distance` in world n, float32. Squares are added unrounded, as torch.linalg.vector_norm does where processors can."""
+    x, y, z = a[n, 0] - b[n, 0], a[n, 1] - b[n, 1], a[n, 2] - b[n, 2]
+    square = np.float32(np.float64(y) * np.float64(y) + np.float64(x * x))
+    return math.sqrt(np.float32(np.float64(z) * np.float64(z) + np.float64(square)))
+
+
+@inlined
 def join(a, b):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     """`both` of two numbers."""
     return a * b / max(a + b - a * b, 1e-9)
@@ -66,6 +74,19 @@ def _tolerance(x, low, high, margin, gaussian, out):  # type: ignore[no-untyped-
 
 
 @kernel
+def _distance(a, b, out):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    for n in range(len(out)):
+        out[n] = apart(a, b, n)
+
+
+@kernel
+def _nearness(place, target, place_0, full, error, out):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+    for n in range(len(out)):
+        error[n] = apart(place, target, n)
+        out[n] = near(error[n], 0.0, full, apart(place_0, target, n), False)
+
+
+@kernel
 def _both(a, b, out):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
     for n in range(len(a)):
         out[n] = join(a[n], b[n])
@@ -86,24 +107,34 @@ def tolerance(x: Tensor, low: float, high: float, margin: Tensor | float, gaussi
         x: any shape. low, high: bounds, in its unit. margin: number or the same shape; 0 gives 0 outside.
         gaussian: falls like a bell; otherwise as 1 / (1 + 9 d^2), which still tells far away.
     """
-    out = torch.empty(x.shape)
+    out = np.empty(x.numel(), np.float32)
     edge: NDArray[np.float32] = (
         margin.flatten().numpy() if isinstance(margin, Tensor) else np.array([margin], np.float32)
     )
-    _tolerance(x.flatten().numpy(), low, high, edge, gaussian, out.view(-1).numpy())
-    return out
+    _tolerance(x.flatten().numpy(), low, high, edge, gaussian, out)
+    return torch.from_numpy(out).view(x.shape)
 
 
 def distance(a: Tensor, b: Tensor) -> Tensor:
     """[N] m, between places [N, 3] m."""
-    return (a - b).norm(dim=1)
+    out = np.empty(len(a), np.float32)
+    _distance(a.numpy(), b.numpy(), out)
+    return torch.from_numpy(out)
+
+
+def nearness(place: Tensor, target: Tensor, place_0: Tensor, full: float) -> tuple[Tensor, Tensor]:
+    """Distance [N] m of places [N, 3] m from targets, and its `tolerance`: 1 within `full` m, a tenth when it is that much
+    beyond where it was at the beginning, at `place_0`."""
+    error, out = np.empty((2, len(place)), np.float32)
+    _nearness(place.numpy(), target.numpy(), place_0.numpy(), full, error, out)
+    return torch.from_numpy(error), torch.from_numpy(out)
 
 
 def both(a: Tensor, b: Tensor) -> Tensor:
     """Hamacher product of values [N] in [0, 1]: the smaller one counts most, and 0 where either is 0."""
-    out = torch.empty(a.shape)
-    _both(a.numpy(), b.numpy(), out.numpy())
-    return out
+    out = np.empty(len(a), np.float32)
+    _both(a.numpy(), b.numpy(), out)
+    return torch.from_numpy(out)
 
 
 def cage(
@@ -124,8 +155,8 @@ def cage(
     Returns:
         [N] in [0, 1].
     """
-    out = torch.empty(len(tool))
+    out = np.empty(len(tool), np.float32)
     now = tool.numpy(), opening.numpy(), thing.numpy()
     then = tool_0.numpy(), thing_0.numpy(), effort.numpy()
-    _cage(*now, *then, radius, pad, beside, -1.0 if opening_0 is None else opening_0, out.numpy())
-    return out
+    _cage(*now, *then, radius, pad, beside, -1.0 if opening_0 is None else opening_0, out)
+    return torch.from_numpy(out)

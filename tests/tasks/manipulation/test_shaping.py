@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from rookery.tasks.manipulation.shaping import both, cage, tolerance
+from rookery.tasks.manipulation.shaping import both, cage, distance, nearness, tolerance
 
 
 @pytest.mark.parametrize("gaussian", [False, True])
@@ -26,6 +26,23 @@ def test_shapes_and_margins_of_each_value() -> None:
     off = (x - 0.25).clamp_min(0.0)
     torch.testing.assert_close(got, 1.0 / (1.0 + 9.0 * (off / margin.clamp_min(1e-6)).square()))
     assert (got[:, 0] < 1e-6).equal(x[:, 0] > 0.25)  # a margin of nothing leaves nothing
+
+
+def test_distance_is_that_of_a_calculation_in_twice_the_digits() -> None:
+    g = torch.Generator().manual_seed(0)
+    a, b = torch.randn(500, 3, generator=g), torch.randn(500, 4, generator=g)[:, :3]  # not side by side in memory
+    exact = (a.double() - b.double()).square().sum(1).sqrt()
+    torch.testing.assert_close(distance(a, b).double(), exact, rtol=3e-7, atol=0.0)
+
+
+def test_nearness_is_the_tolerance_of_a_distance_with_that_of_the_beginning_as_margin() -> None:
+    g = torch.Generator().manual_seed(0)
+    place, target, place_0 = torch.randn(3, 500, 3, generator=g)
+    target[:20] = place[:20] + 0.01
+    error, near = nearness(place, target, place_0, 0.05)
+    assert torch.equal(error, distance(place, target))
+    assert torch.equal(near, tolerance(error, 0.0, 0.05, distance(place_0, target)))
+    assert (near[:20] == 1.0).all() and (near[20:] < 1.0).all()
 
 
 def test_both_is_the_hamacher_product() -> None:
