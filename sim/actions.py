@@ -45,7 +45,8 @@ def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Ten
             raise RookeryError(
                 f"actions of {g!r} must be a float tensor, got {kind}: use torch.as_tensor(...).float()."
             )
-        if a.device.type != torch.device(env.device).type or a.layout != torch.strided:
+        elsewhere = a.device != env.device and a.device.type != torch.device(env.device).type
+        if elsewhere or a.layout is not torch.strided:
             raise RookeryError(
                 f"actions of {g!r} must be an ordinary tensor on {torch.device(env.device).type!r}, got one on "
                 f"{a.device.type!r} with layout {a.layout}: give actions.to({torch.device(env.device).type!r})."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import torch
 from torch import Tensor
 
@@ -16,17 +18,20 @@ class Buffers:
     A registered tensor is only ever written in place; to put another one in its place is refused.
     """
 
+    _buffers: dict[str, Tensor] = MappingProxyType({})  # type: ignore[assignment]  # before __init__
+
     def __init__(self) -> None:
-        self._buffers: dict[str, Tensor] = {}
+        self._buffers = {}
         self._children: dict[str, Buffers] = {}
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in (own := self.__dict__.get("_buffers", ())) and value is not own[name]:
+        # tasks and environments set attributes in every step: no call more than is needed
+        if name in self._buffers and value is not self._buffers[name]:
             raise RookeryError(
                 f"{type(self).__name__}.{name} is part of the state that is saved, and another tensor in its place would not "
                 f"be: write into it, by `self.{name}[:] = ...` or `self.{name}.copy_(...)`."
             )
-        super().__setattr__(name, value)
+        object.__setattr__(self, name, value)
 
     def buffer(self, name: str, *shape: int, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Tensor:
         """Make, register and return a zero tensor of that shape, also reachable as an attribute."""

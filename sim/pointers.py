@@ -10,6 +10,7 @@ read and write through it with `load` and `floats`. Addresses of registered buff
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import is_not
 from struct import Struct
 from typing import Any
 
@@ -28,6 +29,7 @@ ADDRESS = 0
 STRIDES = 1
 COLUMNS = 4
 """Row of a table: address, then the strides of up to three axes, in elements."""
+_NONE_YET = object()
 
 
 @_intrinsic
@@ -113,7 +115,7 @@ class TensorTable:
         self._memory = self.rows.data.cast("B") if self.names else memoryview(b"")
         self._rows = [Struct(f"{1 + len(s)}q") for s in self._shapes]
         self._places = [i * COLUMNS * 8 for i in range(len(self.names))]
-        self._last: list[Tensor | None] = [None] * len(self.names)
+        self._last: list[Tensor | object] = [_NONE_YET] * len(self.names)
         self._kept: list[Tensor | None] = [None] * len(self.names)  # keeps alive what the rows point to
 
     def update(self, tensors: Mapping[str, Tensor]) -> None:
@@ -123,10 +125,11 @@ class TensorTable:
             RookeryError: a tensor is missing or has another shape.
         """
         last = self._last
-        for i, name in enumerate(self.names):
-            tensor = tensors.get(name)
-            if tensor is not last[i]:
-                self._point(i, tensor)
+        if any(map(is_not, map(tensors.get, self.names), last)):
+            for i, name in enumerate(self.names):
+                tensor = tensors.get(name)
+                if tensor is not last[i]:
+                    self._point(i, tensor)
 
     def _point(self, i: int, tensor: Tensor | None) -> None:
         if tensor is None or tensor.shape != self._shapes[i]:
@@ -135,6 +138,6 @@ class TensorTable:
         self._last[i] = tensor
         if tensor.dtype is not torch.float32:
             tensor = tensor.float()
-            self._last[i] = None  # a copy does not follow what is written to it
+            self._last[i] = _NONE_YET  # a copy does not follow what is written to it
         self._kept[i] = tensor
         self._rows[i].pack_into(self._memory, self._places[i], tensor.data_ptr(), *tensor.stride())

@@ -212,6 +212,7 @@ class World(abc.ABC):
         dt: physics step in s.
         device: torch device of the tensors that views give.
         model: the scene's compiled MuJoCo model (nominal parameters), also on engines that are not MuJoCo.
+        version: counts changes of the state, so that who has read it knows when that is old.
     """
 
     engine: str
@@ -221,6 +222,7 @@ class World(abc.ABC):
     dt: float
     device: torch.device
     model: mujoco.MjModel
+    version: int
 
     inner_loops: tuple[Callable[[int], None], ...] = ()
     """Called in turn with the index i = 0..k-1 before each physics step of `step(k)`. Only for fast loops that depend on the

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from rookery.sim.buffers import Buffers
+from rookery.sim.random_kernels import kernel
 
 STRAIN_METRICS = MappingProxyType(
     {
@@ -44,6 +45,9 @@ class Strain(Buffers):
         self.buffer("squares", num_envs, len(limits))
         for name in ("work", "touched", "collided"):
             self.buffer(name, num_envs)
+        self._limits = limits.numpy()
+        sums = self.peak, self.squares, self.work, self.touched, self.collided
+        self._sums = tuple(t.numpy() for t in sums)
 
     def reset(self, ids: Tensor) -> None:
         """New episodes in the worlds `ids`."""
@@ -55,15 +59,13 @@ class Strain(Buffers):
 
         Args:
             torque: [N, J] N m, at its end.
-            peak: [N, J] N m, largest size in any of its physics steps.
+            peak: [N, J] N m, that of the largest size in any of its physics steps.
             speed: [N, J] rad/s.
             touching, colliding: [N] contact points with what the robot should not touch, and among its own parts; 0 for none.
         """
-        torch.maximum(self.peak, (peak / self.limits).amax(1), out=self.peak)
-        self.squares += torque.square()
-        self.work += (torque * speed).clamp_min(0.0).sum(1)
-        self.touched += touching > 0
-        self.collided += colliding > 0
+        add_strain(
+            torque.numpy(), peak.numpy(), speed.numpy(), touching.numpy(), colliding.numpy(), self._limits, *self._sums
+        )
 
     def metrics(self, steps: Tensor) -> dict[str, Tensor]:
         """Means over episodes of `steps` [N] control steps, each [N]; see STRAIN_METRICS."""
@@ -75,3 +77,21 @@ class Strain(Buffers):
             "undesired_contact": self.touched / count,
             "self_collision": self.collided / count,
         }
+
+
+@kernel
+def add_strain(torque, peak, speed, touching, colliding, limits, peaks, squares, work, touched, collided):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Add a control step to the sums of `Strain`; arrays as in `Strain.add`."""
+    for n in range(torque.shape[0]):
+        power = np.float32(0.0)
+        for j in range(torque.shape[1]):
+            share = abs(peak[n, j]) / limits[j]
+            if not share <= peaks[n]:  # so that what is no number stays to be seen, here and below
+                peaks[n] = share
+            squares[n, j] += torque[n, j] * torque[n, j]
+            given = torque[n, j] * speed[n, j]
+            if not given <= 0.0:
+                power += given
+        work[n] += power
+        touched[n] += touching[n] > 0.0
+        collided[n] += colliding[n] > 0.0

@@ -23,7 +23,7 @@ def _move(goal, step, world, pos, tool, leash, slack, low, high):  # type: ignor
         if s < 0.0:
             ahead = -ahead
             s = -s
-        if ahead + part * s > leash:
+        if s > 0.0 and ahead + part * s > leash:
             part = max(leash - ahead, 0.0) / s
     for i in range(3):
         new = goal[world, i] + part * step[world, i]

@@ -130,9 +130,11 @@ def run(args: Args) -> int:
     args.live.check()
     if args.live.viewer:
         return _view(args)
+    if args.seconds is not None:
+        positive("--seconds", args.seconds)
     from rookery.cli.progress import Progress
     from rookery.kernels import announce_compiling
-    from rookery.sim.rendering.video import SAMPLES, contact_sheet, record_video
+    from rookery.sim.rendering.video import MOST_SECONDS, SAMPLES, contact_sheet, record_video
 
     if args.seconds is not None and args.seconds > MOST_SECONDS:
         raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")

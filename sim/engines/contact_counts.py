@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.random_kernels import kernel
 
 WORLD = "world"
 """The part that is all geoms of the world itself, such as the floor; bodies that are fixed to it are parts of their own."""
@@ -91,6 +92,7 @@ class ContactCounts:
             for sign, pairs in ((1.0, count.pairs), (-1.0, count.but)):
                 self.signs[row : row + len(pairs), column] = sign
                 row += len(pairs)
+        self._all = np.arange(len(self.sensors))
         self.most = torch.zeros(num_envs, len(counts))
         self._most = self.most.numpy()
 
@@ -98,9 +100,9 @@ class ContactCounts:
         """Forget all contacts of some worlds."""
         self.most[rows] = 0.0
 
-    def add(self, found: np.ndarray) -> None:
-        """Take in the contact points [N, k, pairs] of k physics steps."""
-        np.maximum(self._most, (found @ self.signs).max(axis=1), out=self._most)
+    def add(self, found: np.ndarray, columns: np.ndarray | None = None) -> None:
+        """Take in the contact points [N, k, P] of k physics steps: of each pair, or where `columns` [pairs] say."""
+        raise_counts(found, self._all if columns is None else columns, self.signs, self._most)
 
     def view(self, name: str) -> Tensor:
         """[N] of one count, kept up to date.
@@ -120,11 +122,31 @@ class CounterReader(ContactCounts):
 
     def __init__(self, model: mujoco.MjModel, counts: Mapping[str, Count], num_envs: int) -> None:
         super().__init__(model, counts, num_envs)
-        self._columns = model.sensor_adr[self.sensors]
+        self._columns = model.sensor_adr[self.sensors].astype(np.int64)
 
     def take(self, readings: np.ndarray) -> None:
         """Take in readings [N, k, nsensordata] of k physics steps."""
-        self.add(readings[:, :, self._columns])
+        self.add(readings, self._columns)
+
+
+@kernel
+def raise_counts(found, columns, signs, most):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Raise counts to the largest ones of some physics steps.
+
+    Args:
+        found: [N, k, P] contact points by pair. columns: [p] int64 of those that count.
+        signs: [p, C] by which they count. most: [N, C], raised.
+    """
+    for n in range(found.shape[0]):
+        for c in range(most.shape[1]):
+            largest = 0.0
+            for k in range(found.shape[1]):
+                total = 0.0
+                for i in range(len(columns)):
+                    total += signs[i, c] * found[n, k, columns[i]]
+                largest = max(largest, total)
+            if largest > most[n, c]:
+                most[n, c] = largest
 
 
 def members(model: mujoco.MjModel, kind: int, obj: int) -> np.ndarray:

@@ -167,7 +167,8 @@ class VecEnv(Buffers, Env):
 
     def observe_terms(self) -> dict[str, dict[str, Tensor]]:
         """By group and term, raw values [N, A, d] now: what the task observes and what sensors give."""
-        return self.sensors.fill(self.task.observe())
+        observed = self.task.observe()
+        return self.sensors.fill(observed) if self.sensors.on else observed
 
     def _seed(self, seed: int) -> None:
         for streams in self._streams:
@@ -231,17 +232,20 @@ class VecEnv(Buffers, Env):
             keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = given
         in_force = {g: delay.push(given[g]) for g, delay in self._delays.items()}
-        self.task.late = {g: delay.now for g, delay in self._delays.items() if delay.on and delay.controls}
+        if self.task.delays_controls:
+            self.task.late = {g: delay.now for g, delay in self._delays.items() if delay.on}
         self.task.apply(in_force)
 
     def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
         """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""
-        terminated, truncated = (torch.empty(self.num_envs, dtype=torch.bool) for _ in range(2))
+        terminated, truncated = np.empty(self.num_envs, np.bool_), np.empty(self.num_envs, np.bool_)
         cut = episode_kernels.NO_CUTS if (cut := self.task.truncated()) is None else cut.contiguous().numpy()
         if cause.dtype is not torch.int64 or not cause.is_contiguous():
             cause = cause.long().contiguous()
-        arrays = cause.numpy(), cut, terminated.numpy(), truncated.numpy(), self._ended
-        return terminated, truncated, episode_kernels.ends(self._steps, self.max_episode_steps, *arrays)
+        count = episode_kernels.ends(
+            self._steps, self.max_episode_steps, cause.numpy(), cut, terminated, truncated, self._ended
+        )
+        return torch.from_numpy(terminated), torch.from_numpy(truncated), count
 
     def _finish(
         self, where: NDArray[np.int64], obs: dict[str, Tensor], cause: Tensor

@@ -35,6 +35,7 @@ BORDER = 0.08
 RATIO = 3.0
 """Depth of the farthest over that of the nearest thing: nearer, one robot of several would hide the others."""
 _UP = np.array([0.0, 0.0, 1.0])
+_SETTLING = 50  # rounds in which a following camera finds its first place: each brings what is missing to half, about
 
 
 class Cameraman(Protocol):
@@ -115,8 +116,11 @@ class _FollowingCamera:
         target, distance = lens.fit(seen, self.margin * self.size)
         distance = max(distance, self.nearest * self.size)
         if self.target is None:
-            self.target = target
             self.distance = distance
+            for _ in range(_SETTLING):  # to where it would come to rest, or the next pictures would jump there
+                self.target = target
+                self._keep_up(data)
+                self.distance = max(distance, lens.distance(seen, self.margin * self.size, self.target))
         else:
             share = 1.0 - float(np.exp(-max(data.time - self.time, 0.0) / self.lag))
             self.target = self.target + share * (target - self.target)

@@ -67,9 +67,7 @@ class Sensors(Buffers):
         return {sensor.name: reader.read() for sensor, reader in self.readers[group].items()}
 
     def fill(self, observed: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-        """A task's observations with the terms that sensors give."""
-        if not self.on:
-            return observed
+        """A task's observations with the terms that sensors give; the same where there are none."""
         out = {}
         for g, values in observed.items():
             seen = self.read(g)

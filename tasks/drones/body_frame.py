@@ -27,7 +27,8 @@ class BodyFrame:
         self._own_arrays = tuple(t.numpy() for t in self._own.values())
         self._terms: dict[str, Tensor] = {}
         self._layout: tuple[tuple[str, int, bool], ...] | None = None
-        self._last: list[Tensor] = []  # what `_given` are the arrays of
+        self._names: tuple[str, ...] = ()
+        self._last: list[Tensor] = []  # what `_given` are the arrays of, by `_names`
 
     def observe(
         self, state: Tensor, points: Mapping[str, Tensor], vectors: Mapping[str, Tensor], worlds: Tensor | None = None
@@ -41,16 +42,17 @@ class BodyFrame:
             worlds: [m] int64, whose terms are made anew while the others' stay as they are; None for all.
         """
         given = {**points, **vectors}
-        layout = tuple((name, v.shape[-1], name in points) for name, v in given.items())
-        if layout != self._layout:
-            self._bind(layout)
-            worlds = None
+        names = *points, "", *vectors
+        if names != self._names or any(map(is_not, given.values(), self._last)):
+            layout = tuple((name, v.shape[-1], name in points) for name, v in given.items())
+            if layout != self._layout:
+                self._bind(layout)
+                worlds = None
+            self._given = tuple([v.contiguous().numpy() for v in given.values()]) or self._turned
+            # copies do not follow what is written to the tensors
+            follow = all(v.is_contiguous() for v in given.values())
+            self._names, self._last = names if follow else (), list(given.values())
         where = self._all if worlds is None else worlds.numpy()
-        tensors = list(given.values())
-        same = len(tensors) == len(self._last) and not any(map(is_not, tensors, self._last))
-        if not same or not all(v.is_contiguous() for v in tensors):
-            self._last = tensors
-            self._given = tuple([v.contiguous().numpy() for v in tensors]) or self._turned
         up, velocity, rates = self._own_arrays
         kernels.to_body(where, state.numpy(), self._given, self._are_points, up, velocity, rates, self._turned)
         return self._terms.copy()
@@ -62,5 +64,3 @@ class BodyFrame:
         self._turned = tuple(t.numpy() for t in turned.values()) or (np.zeros((*self._shape, 0), np.float32),)
         self._are_points = np.array([is_point for *_, is_point in layout] or [False])
         self._layout = layout
-        self._last = []
-        self._given = self._turned

@@ -170,6 +170,7 @@ class LeggedBase(Task):
         self.posture = Posture(n, self.model.stand_height)
         self.child("posture", self.posture)
         self._standing_knees = self.robot.standing_knees()
+        self._read = -1  # the world's version
         self.height = torch.zeros(n)
         self.knees = torch.zeros(n, 4)
         self.clearance = torch.zeros(n, 4)
@@ -298,15 +299,22 @@ class LeggedBase(Task):
             self._sample_command(due)
 
     def refresh(self) -> None:
-        """Read the robot; place trunk and feet over the ground."""
+        """Read the robot; place trunk and feet over the ground. A state that was read before is not read again."""
+        if self._read == self.world.version:
+            return
+        self._read = self.world.version
         r = self.robot
         r.refresh()
         self.height.copy_(r.base.pos[:, 0, 2])
         if self.terrain is not None:
             self.height -= self.ground.at(self._below_hips()).mean(1)
-        self.clearance.copy_(r.foot_pos[..., 2] - self.ground_below(r.foot_pos[..., :2]) - self.model.foot_radius)
-        lower = self._standing_knees - (r.knee_pos[..., 2] - self.ground_below(r.knee_pos[..., :2]))
+        self.clearance.copy_(self.over_ground(r.foot_pos) - self.model.foot_radius)
+        lower = self._standing_knees - self.over_ground(r.knee_pos)
         self.knees.copy_(1.0 - lower / (KNEE_M * self.scale.length))
+
+    def over_ground(self, points: Tensor) -> Tensor:
+        """[N, P] m, heights of points [N, P, 3] m, world, over the ground below them."""
+        return points[..., 2] if self.terrain is None else points[..., 2] - self.ground.at(points[..., :2])
 
     def _below_hips(self) -> Tensor:
         """[N, 4, 2] m, world: where the trunk's height is measured."""
@@ -320,10 +328,6 @@ class LeggedBase(Task):
     def moving(self) -> Tensor:
         """[N] bool: the command asks for steps."""
         return (self.command.abs() / self._scale).amax(1) > STEPPING
-
-    def ground_below(self, points: Tensor) -> Tensor:
-        """[N, P] m, height of the ground at points [N, P, 2] m, world."""
-        return torch.zeros(points.shape[:-1]) if self.terrain is None else self.ground.at(points)
 
     def _push(self) -> None:
         if self.cfg.push_s <= 0 or self.cfg.push_speed <= 0:

@@ -319,9 +319,11 @@ class ArmTask(Task):
 
     def advance(self) -> None:
         self.refresh()
-        torque = torch.cat([arm.motor_torque for arm in self.arms.values()], dim=1)
-        speed = torch.cat([arm.vel for arm in self.arms.values()], dim=1)
-        self.strain.add(torque, torque.abs(), speed, self.undesired, self.colliding)
+        torque, speed = self.robot.motor_torque, self.robot.vel
+        if len(self.arms) > 1:
+            torque = torch.cat([arm.motor_torque for arm in self.arms.values()], dim=1)
+            speed = torch.cat([arm.vel for arm in self.arms.values()], dim=1)
+        self.strain.add(torque, torque, speed, self.undesired, self.colliding)
         self.terms, done = self.evaluate()
         self.steps_to_done += ~self.ever_done
         self.done.copy_(done)

@@ -259,13 +259,13 @@ class Match(VolleyTask):
     def metrics(self) -> dict[str, Tensor]:
         r = self.referee
         won = (r.loser == 1).float()
-        near_serves = (r.server < self.num_drones // 2).float()
+        half = self.num_drones // 2
         return {
             "success": won,
             "near_wins": won,
             "far_wins": (r.loser == 0).float(),
-            "near_serves": near_serves,
-            "far_serves": 1.0 - near_serves,
+            "near_serves": (r.server < half).float(),
+            "far_serves": (r.server >= half).float(),
             "hits": r.total.float(),
             "crossings": r.crossings.float(),
             "seconds": r.clock * self.cfg.control_dt,

@@ -70,11 +70,6 @@ class MujocoBodies(Bodies):
             self._qcols = _columns([int(model.jnt_qposadr[j]) for j in joints], 7)
             self._vcols = _columns([int(model.jnt_dofadr[j]) for j in joints], 6)
         else:
-            self._xpos = batch.bind("xpos")
-            self._xmat = batch.bind("xmat")
-            self._xquat = batch.bind("xquat")
-            self._cvel = batch.bind("cvel")
-            self._com = batch.bind("subtree_com")
             self._roots = [int(model.body_rootid[b]) for b in self.ids]
 
     @property
@@ -93,15 +88,16 @@ class MujocoBodies(Bodies):
         return self._state
 
     def _read_derived(self) -> None:
-        self._world.derive()  # here and not at the start: who only pushes a body does not pay for its kinematics
+        # here and not at the start: who only pushes a body does not pay for kinematics, nor for copies of all bodies' poses
+        xpos, xmat, xquat, cvel, com = self._world.derived("xpos", "xmat", "xquat", "cvel", "subtree_com")
         # cvel is the spatial velocity (rotation first) in world axes, taken at the centre of mass of the whole tree
-        ang = self._cvel[:, self.ids, 0:3]
-        lin = self._cvel[:, self.ids, 3:6]
-        pos = self._xpos[:, self.ids]
-        lin = lin + np.cross(ang, pos - self._com[:, self._roots])
-        mat = self._xmat[:, self.ids].reshape(*pos.shape[:2], 3, 3)
+        ang = cvel[:, self.ids, 0:3]
+        lin = cvel[:, self.ids, 3:6]
+        pos = xpos[:, self.ids]
+        lin = lin + np.cross(ang, pos - com[:, self._roots])
+        mat = xmat[:, self.ids].reshape(*pos.shape[:2], 3, 3)
         ang_body = np.einsum("nbij,nbi->nbj", mat, ang)
-        self._state.copy_(torch.from_numpy(np.concatenate((pos, self._xquat[:, self.ids], lin, ang_body), axis=-1)))
+        self._state.copy_(torch.from_numpy(np.concatenate((pos, xquat[:, self.ids], lin, ang_body), axis=-1)))
 
     def set_state(self, ids: Ids, state: Tensor) -> None:
         rows = np.arange(self._world.num_envs) if ids is None else ids.numpy()

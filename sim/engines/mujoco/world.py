@@ -29,6 +29,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.mujoco_warnings import take_warnings
 from rookery.sim.multirotor.external_aerodynamics import external_aerodynamics
 from rookery.sim.multirotor.free_bodies import FreeBodies, colliders_of, drift
+from rookery.sim.random_kernels import kernel
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, World, as_ids
 
@@ -40,7 +41,9 @@ _EULER = [
 _WARN = mujoco.mjtWarning
 # the warnings after which mj_step puts a simulation back to its defaults, and that of controls that are NaN or huge, which
 # mj_step takes for zero and which end a rollout early
-_DIVERGED = [int(w) for w in (_WARN.mjWARN_BADQPOS, _WARN.mjWARN_BADQVEL, _WARN.mjWARN_BADQACC, _WARN.mjWARN_BADCTRL)]
+_DIVERGED = np.array(
+    [int(w) for w in (_WARN.mjWARN_BADQPOS, _WARN.mjWARN_BADQVEL, _WARN.mjWARN_BADQACC, _WARN.mjWARN_BADCTRL)]
+)
 
 
 @functools.cache
@@ -87,8 +90,9 @@ class MujocoWorld(World):
         self._forces = np.zeros((num_envs, 0, self.model.nu))  # of each physics step of a rollout
         self._rows: np.ndarray | None = None  # [N, K, nu] schedule of the next step
         self._failed = torch.zeros(0, dtype=torch.int64)
-        self.version = 0  # counts changes of the state, so that views know when their copy is old
+        self.version = 0
         self.needs_derived = False
+        self._copied: set[str] = set()  # see derived
         self.readings = SensorReadings(self)
         self.batch.reset(stage=_NONE)
         self._initial = self.batch.state[0].copy()
@@ -211,7 +215,7 @@ class MujocoWorld(World):
             else:
                 self._call(self._last_stage if i == k - 1 else _NONE)
             self.readings.take_present(i)
-            self._raise_peaks(self.batch.bind("actuator_force"))
+            self._raise_peaks(self.batch.bind("actuator_force")[:, None])
             self.version += 1
         if self._flies:  # between control steps the state holds the user's wrenches and no others
             wrench[:, bodies] = users
@@ -266,31 +270,29 @@ class MujocoWorld(World):
                 self._put_back(e.ids)
             if self.readings.every_step:
                 self.readings.take(out["sensordata"], 0)
-            for i in range(head if self.peaks is not None else 0):
-                self._raise_peaks(self._forces[:, i])
+            self._raise_peaks(self._forces)
         if self.needs_derived:
             if rows is not None:
                 self.batch.bind("ctrl")[:] = rows[:, -1]
             self._call(_VEL)
-            self._raise_peaks(self.batch.bind("actuator_force"))
+            self._raise_peaks(self.batch.bind("actuator_force")[:, None])
             self.readings.take_present(head)
 
     def _raise_peaks(self, forces: np.ndarray) -> None:
-        """Take the forces [N, nu] of a physics step into the peaks, where they are kept."""
+        """Take the forces [N, k, nu] of k physics steps into the peaks, where they are kept."""
         if self.peaks is not None:
-            np.maximum(self.peaks, np.abs(forces), out=self.peaks)
+            raise_peaks(forces, self.peaks)
 
     def _put_back(self, ids: np.ndarray) -> None:
         """MuJoCo raised in these copies and left their state: count and reset them."""
         self.batch.warning[ids, _DIVERGED[0], 1] += 1
 
     def _collect_failures(self) -> None:
-        counts = self.batch.warning[:, _DIVERGED, 1]
-        if np.array_equal(counts, self._seen):
+        if not any_warned(self.batch.warning, _DIVERGED, self._seen):
             if len(self._failed):
                 self._failed = torch.zeros(0, dtype=torch.int64)
             return
-        bad = np.flatnonzero((counts != self._seen).any(axis=1))
+        bad = np.flatnonzero((self.batch.warning[:, _DIVERGED, 1] != self._seen).any(axis=1))
         self._failed = torch.from_numpy(bad.astype(np.int64))
         self.failures += len(bad)
         if self._touching is not None:
@@ -329,9 +331,20 @@ class MujocoWorld(World):
         """From now on, keep what MuJoCo derives from the state (kinematics, sensors) up to date after every step; views that
         read it ask for it. It costs one more evaluation of kinematics, and the last physics step apart from the others."""
         if not self.needs_derived:
-            self.needs_derived = True
-            self._params.flush()
-            self.batch.forward(None, stage=_VEL)
+            self._derive()
+
+    def _derive(self) -> None:
+        self.needs_derived = True
+        self._params.flush()
+        self.batch.forward(None, stage=_VEL)
+
+    def derived(self, *names: str) -> list[np.ndarray]:
+        """Fields of MjData [N, ...] that MuJoCo derives from the state, from now on kept up to date."""
+        arrays = [self.batch.bind(name) for name in names]
+        if not self._copied.issuperset(names):
+            self._copied.update(names)
+            self._derive()  # what is copied from now on is zero until then
+        return arrays
 
     def snapshot(self) -> dict[str, Tensor]:
         self._params.flush()
@@ -376,3 +389,28 @@ class MujocoWorld(World):
 
     def close(self) -> None:
         self.inner_loops = ()
+
+
+@kernel
+def raise_peaks(forces, peaks):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Raise peaks [N, nu] to the sizes of forces [N, k, nu]; what is no number stays to be seen."""
+    for n in range(forces.shape[0]):
+        for k in range(forces.shape[1]):
+            for u in range(forces.shape[2]):
+                size = abs(forces[n, k, u])
+                if not size <= peaks[n, u]:
+                    peaks[n, u] = size
+
+
+@kernel
+def any_warned(warnings, kinds, seen):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """True where a world has more or fewer warnings of these kinds than it had.
+
+    Args:
+        warnings: [N, all kinds, 2], the last axis being MuJoCo's: of what, and how many. kinds: [K]. seen: [N, K] how many.
+    """
+    for n in range(len(seen)):
+        for k in range(len(kinds)):
+            if warnings[n, kinds[k], 1] != seen[n, k]:
+                return True
+    return False

@@ -95,7 +95,7 @@ class PyBulletWorld(World):
         self.scene = scene
         self._watchers = Watchers(self)
         self._failed = torch.zeros(0, dtype=torch.int64)
-        self.version = 0  # counts changes of the state, so that views know when their copy is old
+        self.version = 0
         self.needs_previous = False  # set by accelerometers
         self.needs_contacts = False  # set by contact and touch sensors
         self.previous: tuple[np.ndarray, np.ndarray] | None = None  # qpos, qvel before the last Bullet step

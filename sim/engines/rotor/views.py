@@ -36,9 +36,9 @@ class RotorBodies(Bodies):
 
     @property
     def state(self) -> Tensor:
-        self._version = self._world.changes.read(
-            self._version, self._world.bodies_lanes, self._members, at.POS, self._out
-        )
+        w = self._world
+        if self._version != w.changes.version:
+            self._version = w.changes.read(self._version, w.bodies_lanes, self._members, at.POS, self._out)
         return self._state
 
     def set_state(self, ids: Ids, state: Tensor) -> None:

@@ -321,6 +321,10 @@ class RotorWorld(World):
         self.reset(self._failed)
 
     @property
+    def version(self) -> int:  # type: ignore[override]
+        return self.changes.version
+
+    @property
     def failed(self) -> Tensor:
         return self._failed
 

@@ -10,7 +10,7 @@ import rookery
 from rookery.assets import scenery
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering import opengl
-from rookery.sim.rendering.camera import BORDER, RATIO, Follow, Lens
+from rookery.sim.rendering.camera import BORDER, RATIO, Follow, Lens, cameraman
 from rookery.sim.rendering.frame import Frame, View
 from rookery.sim.rendering.markers import marker_shape
 from rookery.sim.rendering.renderer import Composer, Renderer
@@ -197,3 +197,20 @@ def test_more_samples_smooth_edges_and_change_nothing_else(room):
     assert np.abs(rough - fine).max() > 20
     y, x = ball.mean(0).astype(int)
     assert np.abs(rough - fine)[y, x].max() < 6
+
+
+@pytest.mark.parametrize("camera", ["chase", "chase-left", "group", Follow((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))])
+def test_the_first_picture_is_where_the_camera_rests(camera):
+    """While nothing moves the camera does not either, wherever a marker is: the first picture has no place of its own."""
+    body = "<body pos='{} 0 0'><freejoint/><geom size='.05' mass='1'/></body>"
+    model = mujoco.MjModel.from_xml_string(f"<mujoco><worldbody>{body.format(0)}{body.format(2)}</worldbody></mujoco>")
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    for markers in ([], [np.array([0.4, 0.0, 0.2])], [np.array([3.0, -2.0, 1.0])]):
+        man = cameraman(model, camera, 1, 0.05, 16 / 9)
+        views = []
+        for k in range(50):
+            data.time = k / 25
+            views.append(man.view(data, markers))
+        moved = max(np.abs([v.eye - views[0].eye, v.target - views[0].target]).max() for v in views)
+        assert moved < 1e-6

@@ -24,6 +24,7 @@ from tests.sim2real.runtime.processes import fly, free_port, run_refused, vehicl
 CLIENT = Path(__file__).with_name("cflib_client.py")
 
 
+@pytest.mark.slow
 def test_bitcrazes_client_flies_our_vehicle_by_every_kind_of_set_point() -> None:
     port = free_port(1)
     with vehicle("--protocol", "crtp", "--listen", str(port)):
@@ -45,6 +46,7 @@ def test_bitcrazes_client_flies_our_vehicle_by_every_kind_of_set_point() -> None
     assert out["land"][2] < 0.1
 
 
+@pytest.mark.slow
 def test_a_bundle_flies_through_loss_and_latency(hover_bundle: Path) -> None:
     """1 % of packets lost and 5 ms each way, as radios have them."""
     port = free_port(1)

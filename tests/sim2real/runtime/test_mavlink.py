@@ -40,6 +40,7 @@ def options(station: int, listen: int) -> list[str]:
     return ["--protocol", "mavlink", "--port", str(station), "--listen", str(listen)]
 
 
+@pytest.mark.slow
 def test_a_program_written_with_mavsdk_flies_our_vehicle() -> None:
     """Take-off, off-board set-points, a mission that is uploaded, read back and flown, landing."""
     port = free_port(2)
@@ -83,6 +84,7 @@ def read_phases(log: Path) -> list[str]:
         return [json.loads(message.data)["phase"] for _, _, message in make_reader(stream).iter_messages()]
 
 
+@pytest.mark.slow
 def test_of_four_drones_the_one_whose_link_is_cut_lands_and_the_others_go_on(
     hover_bundle: Path, tmp_path: Path
 ) -> None:
