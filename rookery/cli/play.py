@@ -21,6 +21,7 @@ from rookery.cli.options import (
     TaskConfig,
     announce,
     numbers,
+    positive,
     print_json,
     values,
 )

@@ -128,6 +128,7 @@ class _FollowingCamera:
             self.distance += share * (distance - self.distance)
             self.distance = max(self.distance, lens.distance(seen, self.margin * self.size, self.target))
         self.time = data.time
+        assert self.target is not None
         eye = self.target + self.distance * self.back
         eye[2] = max(eye[2], 0.5 * self.size)
         return View(eye, self.target, _UP, fovy)

@@ -87,6 +87,6 @@ def short_of(task: LeggedBase, wanted: Tensor) -> Tensor:
     feet = task.robot.foot_pos
     ahead = EDGE_M * task.scale.length * torch.stack((task.robot.yaw.cos(), task.robot.yaw.sin()), dim=1)[:, None]
     near = torch.cat((feet[..., :2] + ahead, feet[..., :2] - ahead), dim=1)
-    top = task.ground_below(near).view(-1, 2, 4).amax(1)
+    top = task.ground.at(near).view(-1, 2, 4).amax(1)
     clearance = torch.minimum(task.clearance, feet[..., 2] - top - task.model.foot_radius)
     return (wanted - clearance).clamp_min(0.0)
