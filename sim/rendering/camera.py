@@ -116,7 +116,7 @@ class _FollowingCamera:
         target, distance = lens.fit(seen, self.margin * self.size)
         distance = max(distance, self.nearest * self.size)
         if self.target is None:
-            self.distance = distance
+            self.target, self.distance = target, distance
             for _ in range(_SETTLING):  # to where it would come to rest, or the next pictures would jump there
                 self.target = target
                 self._keep_up(data)
