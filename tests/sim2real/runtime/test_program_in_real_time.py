@@ -1,10 +1,11 @@
-"""The C++ program of `--target linux` over MAVLink in real time: it flies our vehicle and lands; where it is
-killed the vehicle lands by itself."""
+"""The C++ program of `--target linux` over MAVLink in real time: it flies our vehicle and lands; a policy that hangs and a
+program that is killed end in a landing, too."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -15,7 +16,16 @@ from pymavlink import mavutil
 from pymavlink.dialects.v20 import common as mav
 
 from tests.sim2real.runtime.processes import PATIENT, free_port, mavlink, prompt, vehicle, wait_for
+from tests.sim2real.runtime.programs import build
 from tests.sim2real.runtime.test_mavlink import armed, mode, options, read_phases
+
+HANG = """#include <csignal>
+#include <unistd.h>
+namespace {
+volatile std::sig_atomic_t hung = 0;
+const bool listens = (std::signal(SIGUSR1, [](int) { hung = 1; }), true);
+}
+"""
 
 
 @contextlib.contextmanager
@@ -83,3 +93,27 @@ def test_the_vehicle_lands_when_the_program_is_killed(
         process.send_signal(signal.SIGKILL)
         wait_for(lambda: mode(station) == 4, 3.0)
         wait_for(lambda: not armed(station), 20.0)
+
+
+def test_the_watchdog_lands_it_when_the_policy_never_returns(
+    hover_program: Path, tmp_path: Path, watcher: tuple[int, mavutil.mavfile]
+) -> None:
+    """And the program ends at last. It sleeps: one that spins at real-time priority would starve a vehicle on its core."""
+    port, station = watcher
+    copy = Path(shutil.copytree(hover_program, tmp_path / "hanging"))
+    glue = copy / "linux" / "bundle.cpp"
+    text = glue.read_text().replace(
+        "Policy::State state{};",
+        "Policy::State state{};\n        while (hung != 0) {\n            usleep(1000);\n        }\n",
+        1,
+    )
+    glue.write_text(HANG + text)
+    build(copy)
+    with flying(copy / "linux" / "loop", port) as process:
+        assert mode(station) == 6
+        process.send_signal(signal.SIGUSR1)
+        wait_for(lambda: mode(station) == 4, 3.0)
+        wait_for(lambda: not armed(station), 20.0)
+        assert process.stderr is not None
+        assert "the policy's step did not return in time: land" in process.stderr.readline()
+        assert process.wait(20) == 1
