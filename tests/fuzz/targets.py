@@ -44,8 +44,8 @@ from rookery.sim2real.gate.profile import load_profile, profiles
 from rookery.tasks.locomanip.trajectories import Trajectory
 from rookery.tasks.locomanip.trajectories import load as load_trajectories
 from rookery.tasks.locomanip.trajectories import save as save_trajectories
+from tests.fuzz import flights, robots
 from tests.fuzz import other_libraries as others
-from tests.fuzz import robots
 from tests.fuzz.mutate import (
     either,
     json_text,
@@ -407,6 +407,8 @@ TARGETS = [
         for name, file in (("urdf", robots.URDF), ("mjcf", robots.MJCF))
         for kind, mutate in (("bytes", mutate_bytes), ("elements", robots.mutate_xml))
     ),
+    Target("short contract", flights.write, flights.SHORT, mutate_json_text, flights.read_short),
+    Target("safety settings", flights.write, flights.SAFETY, mutate_bytes, flights.read_safety),
     Target("log", write_log, "progress.csv", mutate_bytes, read_log),
     *(
         Target(f"mesh {s}", write_mesh, f"box.{s}", mutate_bytes, lambda f, s=s: load_object(f / f"box.{s}"), MESH)
