@@ -10,22 +10,22 @@ from typing import Any
 from rookery.policies.hierarchy.skill_set import CONTROLLER, Skill, SkillSet, condition_of
 from rookery.policies.policy import Policy
 from rookery.policies.stages.chain import Beside, Link
-from rookery.policies.stages.command import Command, Part
-from rookery.policies.stages.controller import Controller
-from rookery.policies.stages.decide import Decide, Rules, Switch
+from rookery.policies.stages.command import CommandPart, SkillCommand
+from rookery.policies.stages.controller import ControllerSkill
+from rookery.policies.stages.decide import Decide, DecisionRules, Switch
 from rookery.policies.stages.select import Select, Span
 from rookery.policies.torch_parts import copy_parts
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
-__all__ = ["Hierarchy", "Source", "high_level", "make_hierarchy"]
+__all__ = ["Hierarchy", "SkillSource", "high_level", "make_hierarchy"]
 
 KIND = "skills"
 """Kind of a high level's action."""
 
 
 @dataclass(frozen=True)
-class Source:
+class SkillSource:
     """A stored policy that is a skill.
 
     Args:
@@ -54,10 +54,10 @@ class Hierarchy:
 
     group: Group
     high: Group
-    rules: Rules
+    rules: DecisionRules
     seen: tuple[Span, ...]
     lower: tuple[Link, ...]
-    sources: tuple[Source, ...]
+    sources: tuple[SkillSource, ...]
 
     def module(self) -> Policy:
         """The chain below the decisions, with the skills' weights."""
@@ -93,7 +93,7 @@ def high_level(policy: Policy) -> Policy:
 def make_hierarchy(
     skills: SkillSet,
     group: Group,
-    sources: Mapping[str, Source],
+    sources: Mapping[str, SkillSource],
     task: str,
     control_dt: float,
     events: Sequence[str] = (),
@@ -130,12 +130,12 @@ def make_hierarchy(
     action, places = _action(skills, sources, group)
     row = group.observation_size + action.size
     heads: list[Link] = [
-        Controller(row, group.action.size)
+        ControllerSkill(row, group.action.size)
         if skill.policy == CONTROLLER
         else _command(name, skill, sources[skill.policy].group, group, places[name], row - len(action.names), row)
         for name, skill in skills.skills.items()
     ]
-    rules = Rules(
+    rules = DecisionRules(
         tuple(names),
         tuple(skills.steps(name) for name in names),
         tuple(condition_of(s.finished, group, f"finished of the skill {k!r}") for k, s in skills.skills.items()),
@@ -162,7 +162,9 @@ def _observed(group: Group, names: Sequence[str], task: str) -> tuple[Group, tup
     return replace(group, observation=tuple(terms[name] for name in names), history=1), spans
 
 
-def _lower(skills: SkillSet, sources: Mapping[str, Source], heads: Sequence[Link], group: Group) -> tuple[Link, ...]:
+def _lower(
+    skills: SkillSet, sources: Mapping[str, SkillSource], heads: Sequence[Link], group: Group
+) -> tuple[Link, ...]:
     """The links below a decision. Skills of one policy go through it together: one pass for each policy."""
     place = group.observation_size
     branches: list[tuple[Link, ...]] = []
@@ -183,7 +185,7 @@ Bounds = list[tuple[float, float]]
 
 
 def _action(
-    skills: SkillSet, sources: Mapping[str, Source], group: Group
+    skills: SkillSet, sources: Mapping[str, SkillSource], group: Group
 ) -> tuple[ActionSpec, dict[str, dict[str, list[Any]]]]:
     """The high level's action; and by skill and commanded term, for each component (least, greatest, place among the numbers),
     or the one number that it has."""
@@ -260,9 +262,9 @@ def _is_number(value: Any) -> bool:
 
 def _command(
     name: str, skill: Skill, own: Group, group: Group, places: Mapping[str, list[Any]], first: int, row: int
-) -> Command:
+) -> SkillCommand:
     """The observation of a skill, from the environment's and from the decision's numbers, which begin at `first`."""
-    parts: list[Part] = []
+    parts: list[CommandPart] = []
     starts = {}
     at = 0
     for term in group.observation:
@@ -276,23 +278,23 @@ def _command(
                 if last is not None and last.plain and last.start + last.size == place:
                     parts[-1] = replace(last, size=last.size + term.size)
                 else:
-                    parts.append(Part(place, term.size))
+                    parts.append(CommandPart(place, term.size))
                 continue
             kept = term.name in skill.shift
             clip = None if math.isinf(term.clip) else term.clip
             for i, value in enumerate(places[term.name]):
                 scale = term.effective_scale
                 if isinstance(value, float):
-                    parts.append(Part(place + i if kept else 0, 1, kept, offset=(value * scale,), clip=clip))
+                    parts.append(CommandPart(place + i if kept else 0, 1, kept, offset=(value * scale,), clip=clip))
                     continue
                 low, high, number = value
                 half, middle = 0.5 * (high - low) * scale, 0.5 * (high + low) * scale
                 offset = (middle,) if middle else ()
-                parts.append(Part(place + i if kept else 0, 1, kept, first + number, (half,), offset, clip))
-    return Command(row, tuple(parts))
+                parts.append(CommandPart(place + i if kept else 0, 1, kept, first + number, (half,), offset, clip))
+    return SkillCommand(row, tuple(parts))
 
 
-def _check(name: str, source: Source, group: Group, skill: Skill, task: str, control_dt: float) -> None:
+def _check(name: str, source: SkillSource, group: Group, skill: Skill, task: str, control_dt: float) -> None:
     """Refuse a skill that the environment cannot feed, or that acts otherwise."""
     own = source.group
     if not math.isclose(source.control_dt, control_dt, rel_tol=1e-6):

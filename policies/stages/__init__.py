@@ -27,8 +27,8 @@ KINDS = {
     "module": "rookery.policies.stages.module:Module",
     "squash": "rookery.policies.stages.squash:Squash",
     "choose": "rookery.policies.stages.choose:Choose",
-    "command": "rookery.policies.stages.command:Command",
-    "controller": "rookery.policies.stages.controller:Controller",
+    "command": "rookery.policies.stages.command:SkillCommand",
+    "controller": "rookery.policies.stages.controller:ControllerSkill",
 }
 """By kind, "module:Class"."""
 

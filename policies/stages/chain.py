@@ -25,7 +25,7 @@ from rookery.sim.errors import RookeryError
 if TYPE_CHECKING:
     from rookery.sim.specs import Group
 
-__all__ = ["Beside", "Case", "Cases", "Fork", "Held", "Leaf", "Link", "Node", "StageChain"]
+__all__ = ["Beside", "Cases", "Fork", "HeldDecision", "Leaf", "Link", "Node", "StageChain", "SwitchCase"]
 
 S = TypeVar("S", bound=Stage)
 
@@ -85,7 +85,7 @@ class Fork:
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldDecision:
     """A decision that is held, see `Decide`.
 
     Args:
@@ -102,7 +102,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Case:
+class SwitchCase:
     """A branch of a switch.
 
     Args:
@@ -121,10 +121,10 @@ class Cases:
     """Branches of which one acts, see `Switch`."""
 
     link: Switch
-    cases: tuple[Case, ...]
+    cases: tuple[SwitchCase, ...]
 
 
-Node = Leaf | Fork | Held | Cases
+Node = Leaf | Fork | HeldDecision | Cases
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class StageChain:
         return list(_leaves(self.nodes, inside=False))
 
     @cached_property
-    def decisions(self) -> list[Held]:
+    def decisions(self) -> list[HeldDecision]:
         """All decisions that are held, in order."""
         return list(_decisions(self.nodes))
 
@@ -331,13 +331,13 @@ def _nodes(links: Sequence[Link], counts: dict[str, int], states: list[int]) -> 
         elif isinstance(link, Decide):
             own = _taken(link.state_size, states)
             nodes = _nodes(link.chain, counts, states)
-            out.append(Held(link, nodes, own, slice(own.stop, states[0])))
+            out.append(HeldDecision(link, nodes, own, slice(own.stop, states[0])))
         elif isinstance(link, Switch):
             cases = []
             for numbers, branch in zip(link.cases, link.branches, strict=True):
                 start = states[0]
                 nodes = _nodes(branch, counts, states)
-                cases.append(Case(numbers, nodes, slice(start, states[0])))
+                cases.append(SwitchCase(numbers, nodes, slice(start, states[0])))
             out.append(Cases(link, tuple(cases)))
         else:
             number = counts[link.kind] = counts.get(link.kind, 0) + 1
@@ -367,13 +367,13 @@ def _leaves(nodes: Sequence[Node], inside: bool = True) -> Iterator[Leaf]:
             for branch in node.branches:
                 yield from _leaves(branch, inside)
         elif inside:
-            for chain in (node.nodes,) if isinstance(node, Held) else [case.nodes for case in node.cases]:
+            for chain in (node.nodes,) if isinstance(node, HeldDecision) else [case.nodes for case in node.cases]:
                 yield from _leaves(chain)
 
 
-def _decisions(nodes: Sequence[Node]) -> Iterator[Held]:
+def _decisions(nodes: Sequence[Node]) -> Iterator[HeldDecision]:
     for node in nodes:
-        if isinstance(node, Held):
+        if isinstance(node, HeldDecision):
             yield node
             yield from _decisions(node.nodes)
         elif isinstance(node, Fork):

@@ -13,11 +13,11 @@ from rookery.sim.errors import RookeryError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Command", "Part"]
+__all__ = ["CommandPart", "SkillCommand"]
 
 
 @dataclass(frozen=True)
-class Part:
+class CommandPart:
     """Numbers side by side: ``clip(kept x[start:start + size] + offset + gain * x[by:by + size], -clip, clip)``.
 
     Args:
@@ -59,7 +59,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Command(Stage):
+class SkillCommand(Stage):
     """The parts of a row, one after the other, some of them commanded by others.
 
     Args:
@@ -77,7 +77,7 @@ class Command(Stage):
     )
 
     size: int
-    parts: tuple[Part, ...]
+    parts: tuple[CommandPart, ...]
 
     def __post_init__(self) -> None:
         check_sizes(self.kind, size=self.size, parts=len(self.parts))
@@ -127,7 +127,7 @@ class Command(Stage):
         return function(f"{name}(const float in[{self.size}], float out[{self.outputs}])", (), steps)
 
 
-def _value(part: Part, i: int) -> str:
+def _value(part: CommandPart, i: int) -> str:
     """C expression of a number of a part."""
     terms = [f"in[{part.start + i}]"] if part.kept else []
     if part.offset and part.offset[i]:

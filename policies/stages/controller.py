@@ -10,11 +10,11 @@ from rookery.policies.stages.stage import Stage, Tensors, check_sizes
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Controller"]
+__all__ = ["ControllerSkill"]
 
 
 @dataclass(frozen=True)
-class Controller(Stage):
+class ControllerSkill(Stage):
     """The action of the task's classical controller now.
 
     Args:

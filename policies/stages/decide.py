@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
     from rookery.policies.stages.chain import Link
 
-__all__ = ["Decide", "Rules", "Switch"]
+__all__ = ["Decide", "DecisionRules", "Switch"]
 
 
 @dataclass(frozen=True)
-class Rules:
-    """Rules of when the next decision is taken, and of what may be chosen then; one entry for each of n skills.
+class DecisionRules:
+    """DecisionRules of when the next decision is taken, and of what may be chosen then; one entry for each of n skills.
 
     Args:
         names: of the skills.
@@ -133,7 +133,7 @@ class Decide:
         "from there"
     )
 
-    rules: Rules
+    rules: DecisionRules
     chain: tuple[Link, ...]
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class Decide:
         """
         _check_formula(values, cls.formula, line)
         own = {k: v for k, v in values.items() if k not in ("stage", "formula", "chain")}
-        return cls(from_json(Rules, own, line), chain)
+        return cls(from_json(DecisionRules, own, line), chain)
 
 
 @dataclass(frozen=True)

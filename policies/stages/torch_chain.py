@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from rookery.policies.stages.chain import Cases, Fork, Held, Leaf, Link, Node, StageChain
+from rookery.policies.stages.chain import Cases, Fork, HeldDecision, Leaf, Link, Node, StageChain
 from rookery.policies.stages.part import StageModule, module_of
 
 
@@ -44,7 +44,7 @@ class StepContext:
         return self.states[0] if len(self.states) == 1 else torch.cat(self.states, 1)
 
     def inside(self, allowed: Tensor | None, rows: Tensor | None) -> StepContext:
-        """That of a chain inside of the chain.
+        """The context of a chain inside of the chain.
 
         Args:
             allowed: of its own choices [R, n].
@@ -103,7 +103,7 @@ class ChainModule(nn.Module):
             if isinstance(node, Fork):
                 x = torch.cat([self._through(branch, x, context) for branch in node.branches], 1)
                 continue
-            if isinstance(node, Held):
+            if isinstance(node, HeldDecision):
                 x = self._decide(node, x, context)
                 continue
             if isinstance(node, Cases):
@@ -123,7 +123,7 @@ class ChainModule(nn.Module):
                 context.states.append(after)
         return x
 
-    def _decide(self, node: Held, x: Tensor, context: StepContext) -> Tensor:
+    def _decide(self, node: HeldDecision, x: Tensor, context: StepContext) -> Tensor:
         """Decisions [R, A] in force for observations [R, O]: new ones where they are due."""
         rules, own = node.link.rules, context.state[:, node.state]
         due = rules.due(x, own[:, 0], own[:, 1:])

@@ -14,7 +14,7 @@ from rookery.sim.values import plain
 
 if TYPE_CHECKING:
     from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
-    from rookery.policies.hierarchy.hierarchy import Source
+    from rookery.policies.hierarchy.hierarchy import SkillSource
     from rookery.policies.policy import Policy
     from rookery.sim.env import Env
     from rookery.sim2real.contract import Contract
@@ -88,9 +88,9 @@ def _place(policy: str, file: Path) -> Path:
     return beside if beside.exists() else Path(policy)
 
 
-def _source(run: Path, group: str) -> Source:
+def _source(run: Path, group: str) -> SkillSource:
     """The policy of a run, a bundle or the zoo that is a skill of a group."""
-    from rookery.policies.hierarchy.hierarchy import Source
+    from rookery.policies.hierarchy.hierarchy import SkillSource
 
     policies, contract = _open(run)
     own = group if group in contract.groups else next(iter(contract.groups))
@@ -98,7 +98,7 @@ def _source(run: Path, group: str) -> Source:
         raise RookeryError(f"{run} has policies of {', '.join(contract.groups)}, and the skills are of {group!r}.")
     if own not in policies:
         raise RookeryError(f"{run} has a policy for each agent of {own!r}: a skill is one policy for all of them.")
-    return Source(policies[own], contract.groups[own].spec, contract.control_dt)
+    return SkillSource(policies[own], contract.groups[own].spec, contract.control_dt)
 
 
 def _open(run: Path) -> tuple[dict[str, Policy], Contract]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.policies.stages import c_text
-from rookery.policies.stages.chain import Cases, Fork, Held, Leaf, Node
+from rookery.policies.stages.chain import Cases, Fork, HeldDecision, Leaf, Node
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
 
@@ -230,7 +230,7 @@ class _Body:
             there = target if last else self._take(_outputs(node))
             if isinstance(node, Fork):
                 self._branches(node, here, there)
-            elif isinstance(node, Held):
+            elif isinstance(node, HeldDecision):
                 self._decide(node, here, there)
             elif isinstance(node, Cases):
                 self._switch(node, here, there)
@@ -246,7 +246,7 @@ class _Body:
             self._emit(branch, source, f"&{target}[{at}]" if target.isidentifier() else _shifted(target, at))
             at += _outputs(branch[-1])
 
-    def _decide(self, node: Held, source: str, target: str) -> None:
+    def _decide(self, node: HeldDecision, source: str, target: str) -> None:
         """The decision in force, which stands in the memory behind the control steps that are left."""
         rules, at = node.link.rules, node.state.start
         row = source if source.isidentifier() else f"({source})"
@@ -317,7 +317,7 @@ def _shifted(target: str, by: int) -> str:
 def _outputs(node: Node) -> int:
     if isinstance(node, Leaf):
         return node.stage.outputs
-    if isinstance(node, (Held, Cases)):
+    if isinstance(node, (HeldDecision, Cases)):
         return node.link.outputs
     return sum(_outputs(branch[-1]) for branch in node.branches)
 

@@ -32,7 +32,7 @@ NEVER = 1 << 30
 
 
 @dataclass(frozen=True)
-class NavigateConfig(LeggedConfig):
+class LeggedNavigateConfig(LeggedConfig):
     """Values of go2-navigate. Rows of pillars stand across the way from the start to the goal, along world x."""
 
     history: int = 5  # frames, as many as the policy of go2-velocity observes, which is the skill
@@ -53,7 +53,7 @@ class NavigateConfig(LeggedConfig):
     reward: Weights = Weights(progress=10.0, there=0.2, proximity=-0.2, termination=-20.0)
 
 
-class Navigate(LeggedTask):
+class LeggedNavigate(LeggedTask):
     """A Go2 walks to a goal between pillars that it sees by lidar.
 
     Success: it has been within 0.4 m of its goal, and has neither fallen nor come too near to a pillar.
@@ -77,12 +77,12 @@ class Navigate(LeggedTask):
         }
     )
 
-    Config: ClassVar[type] = NavigateConfig
+    Config: ClassVar[type] = LeggedNavigateConfig
     interface: ClassVar[tuple[str, ...]] = (*LeggedTask.interface, "rays", "lidar_range_m")
     causes: ClassVar[tuple[str, ...]] = ("fallen", "obstacle", "out_of_bounds")
     event_names = (*LeggedTask.event_names, "there")
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})
-    cfg: NavigateConfig
+    cfg: LeggedNavigateConfig
 
     goal: Tensor
     gap: Tensor

@@ -14,7 +14,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.stages.attention import Attention
 from rookery.policies.stages.chain import Beside, Link
 from rookery.policies.stages.choose import Choose
-from rookery.policies.stages.command import Command, Part
+from rookery.policies.stages.command import CommandPart, SkillCommand
 from rookery.policies.stages.estimator import Estimator
 from rookery.policies.stages.experts import Experts
 from rookery.policies.stages.gru import GRU
@@ -174,14 +174,14 @@ CASES: dict[str, Case] = {
     ),
     "command": Case(
         (
-            Command(
+            SkillCommand(
                 7,
                 (
-                    Part(1, 2),
-                    Part(0, 1, by=5, gain=(0.5,), clip=0.8),
-                    Part(3, 2, by=5, gain=(2.0, -0.3), offset=(0.1, 0.2)),
-                    Part(0, 1, kept=False, by=6, gain=(0.25,), offset=(-1.0,)),
-                    Part(4, 1, offset=(0.7,)),
+                    CommandPart(1, 2),
+                    CommandPart(0, 1, by=5, gain=(0.5,), clip=0.8),
+                    CommandPart(3, 2, by=5, gain=(2.0, -0.3), offset=(0.1, 0.2)),
+                    CommandPart(0, 1, kept=False, by=6, gain=(0.25,), offset=(-1.0,)),
+                    CommandPart(4, 1, offset=(0.7,)),
                 ),
             ),
         ),

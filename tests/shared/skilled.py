@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
-from rookery.policies.hierarchy.hierarchy import Source, make_hierarchy
+from rookery.policies.hierarchy.hierarchy import SkillSource, make_hierarchy
 from rookery.policies.hierarchy.skill_set import skills_of
 from rookery.policies.policy import Policy, layers_of
 from rookery.policies.stages.standard import standard
@@ -36,6 +36,6 @@ def skilled(env: Env, policies: dict[str, Policy], group: str = "", **settings: 
     """
     name = group or next(iter(env.groups))
     settings.setdefault("skills", {k: {"policy": k} for k in policies})
-    sources = {k: Source(policy, env.groups[name], env.control_dt) for k, policy in policies.items()}
+    sources = {k: SkillSource(policy, env.groups[name], env.control_dt) for k, policy in policies.items()}
     made = make_hierarchy(skills_of(settings), env.groups[name], sources, env.task_id, env.control_dt, env.event_names)
     return HierarchicalEnv(env, {name: made})
