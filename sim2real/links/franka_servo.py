@@ -55,7 +55,7 @@ NEWS_SIZE = len(NEWS) + sum(n for _, n in ARRAYS)
 
 @dataclass
 class Shared:
-    """What all processes have: orders, news, the gripper's width, and texts of the last error of arm and gripper."""
+    """Memory that all processes have: orders, news, the gripper's width, and texts of the last error of arm and gripper."""
 
     orders: ProcessMailbox
     news: ProcessMailbox

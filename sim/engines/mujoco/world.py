@@ -22,6 +22,7 @@ from rookery.sim.buffers import check_tensors, under
 from rookery.sim.cores import usable_cores
 from rookery.sim.engines.ball_impacts import ball_impacts
 from rookery.sim.engines.contact_sensors import ContactSums, SummedContacts, columns_of
+from rookery.sim.engines.mujoco.counting import any_warned, raise_peaks
 from rookery.sim.engines.mujoco.params import MujocoParams
 from rookery.sim.engines.mujoco.readings import SensorReadings
 from rookery.sim.engines.mujoco.views import Columns, MujocoActuators, MujocoBodies, MujocoJoints, MujocoSensor
@@ -29,7 +30,6 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.mujoco_warnings import take_warnings
 from rookery.sim.multirotor.external_aerodynamics import external_aerodynamics
 from rookery.sim.multirotor.free_bodies import FreeBodies, colliders_of, drift
-from rookery.sim.random_kernels import kernel
 from rookery.sim.scene import Scene
 from rookery.sim.world import Ids, World, as_ids
 
@@ -389,28 +389,3 @@ class MujocoWorld(World):
 
     def close(self) -> None:
         self.inner_loops = ()
-
-
-@kernel
-def raise_peaks(forces, peaks):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Raise peaks [N, nu] to the sizes of forces [N, k, nu]; what is no number stays to be seen."""
-    for n in range(forces.shape[0]):
-        for k in range(forces.shape[1]):
-            for u in range(forces.shape[2]):
-                size = abs(forces[n, k, u])
-                if not size <= peaks[n, u]:
-                    peaks[n, u] = size
-
-
-@kernel
-def any_warned(warnings, kinds, seen):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """True where a world has more or fewer warnings of these kinds than it had.
-
-    Args:
-        warnings: [N, all kinds, 2], the last axis being MuJoCo's: of what, and how many. kinds: [K]. seen: [N, K] how many.
-    """
-    for n in range(len(seen)):
-        for k in range(len(kinds)):
-            if warnings[n, kinds[k], 1] != seen[n, k]:
-                return True
-    return False

@@ -364,9 +364,7 @@ class RotorWorld(World):
                 f"{self.bodies_lanes.shape[1]}: use the same task and num_envs."
             )
         planned = snapshot.get("commands", own["commands"])
-        if (
-            planned.dim() == own["commands"].dim() and planned.shape[1]
-        ):  # one row for each physics step that was ever planned
+        if planned.dim() == own["commands"].dim() and planned.shape[1]:  # rows for all steps that were ever planned
             own["commands"] = own["commands"][:, :1].expand(-1, planned.shape[1], *own["commands"].shape[2:])
         check_tensors(own, snapshot)
 
