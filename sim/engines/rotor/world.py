@@ -370,8 +370,7 @@ class RotorWorld(World):
 
     def restore(self, snapshot: dict[str, Tensor]) -> None:
         self.check_snapshot(snapshot)
-        steps = snapshot["commands"].shape[1]
-        self.commands = np.zeros((steps, *self.commands.shape[1:]))
+        self.commands = np.zeros((snapshot["commands"].shape[1], *self.commands.shape[1:]))
         for name, a in self._by_world().items():
             to_lanes(snapshot[name].numpy(), a)
         self.levels[:] = snapshot["levels"].numpy()
