@@ -99,7 +99,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
         if (fault == SAFETY_OK) *at = -1;
     }
     if (fault != SAFETY_OK) return fault;
-    if (!s->armed) return SAFETY_DISARMED;
+    if (s->disarmed) return SAFETY_DISARMED;
     if (limits->misses > 0 && s->misses >= limits->misses) return SAFETY_DEADLINE;
     if (s->battery >= 0.0 && !(s->battery >= limits->battery)) return SAFETY_BATTERY;
     return SAFETY_OK;

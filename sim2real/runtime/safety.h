@@ -76,7 +76,7 @@ typedef struct {
     double battery;       /* share that is left; negative: not known */
     int misses;           /* late control steps in a row */
     int operator_stop;
-    int armed;            /* 0: it should follow set-points, and says that it does not */
+    int disarmed;         /* it should follow set-points, and says that it does not */
     int count;            /* of `values` */
     const float *values;  /* all that is measured, side by side */
     const float *position;

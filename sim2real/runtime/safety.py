@@ -40,7 +40,7 @@ class _Limits(ctypes.Structure):
 class _Sample(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_double) for name in ("now", "heard", "received", "measured", "policy", "battery")),
-        *((name, ctypes.c_int) for name in ("misses", "operator_stop", "armed", "count")),
+        *((name, ctypes.c_int) for name in ("misses", "operator_stop", "disarmed", "count")),
         *((name, _POINTER) for name in (
             "values", "position", "target", "rotation", "angular_velocity", "joint_position", "joint_torque",
             "joint_velocity", "external_torque",
@@ -189,7 +189,7 @@ class SafetyFilter:
         s.now, s.heard, s.received, s.measured = now, heard, reading.received, reading.measured
         s.policy = policy
         s.battery = -1.0 if reading.battery is None else reading.battery
-        s.misses, s.operator_stop, s.armed = misses, stop, armed
+        s.misses, s.operator_stop, s.disarmed = misses, stop, not armed
         flat = (
             np.concatenate([v.ravel() for v in reading.values.values()]) if reading.values else np.zeros(0, np.float32)
         )

@@ -90,7 +90,7 @@ int Pilot::judge(double now, int late)
     s.battery = static_cast<double>(reading_.battery);
     s.misses = late;
     s.operator_stop = operator_.stop != 0;
-    s.armed = !(follows && reading_.armed == Known::no);
+    s.disarmed = follows && reading_.armed == Known::no;
     s.count = robot_.values;
     s.values = reading_.values.data();
     s.position = place(position_);

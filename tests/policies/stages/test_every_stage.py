@@ -261,7 +261,7 @@ def test_branches_without_end_are_refused() -> None:
     values: Any = [Squash(3).to_json()]
     for _ in range(30):
         values = [{"stage": "beside", "branches": [values, [Squash(3).to_json()]]}]
-    with pytest.raises(RookeryError, match="of at most 8 branches inside of each other"):
+    with pytest.raises(RookeryError, match="of at most 8 chains inside of each other"):
         StageChain.from_json(values)
 
 
