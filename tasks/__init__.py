@@ -1,0 +1,10 @@
+"""Tasks, and what all of them share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rookery.sim.numba_cache import forget_stale
+
+_folder = Path(__file__).parent
+forget_stale(_folder, _folder.parent / "sim")

@@ -63,6 +63,7 @@ WORDS = {
     "updates_vs_sb3": f"--repetitions 1 {OUT}",
     "video": f"--seconds 0.2 --repeats 1 {OUT}",
     "volleyball": f"--episodes 1 {OUT}",
+    "workers": "--repetitions 1 --iterations 4 --tasks drone-hover",
     "walking": f"--episodes 2 {OUT}",
     "zoo": "--only drone-hover --parts nominal gate --episodes 1 --processes 1 --gate '--episodes 8 --interval 0.25 --rounds 0 "
     "--combinations 0 --sweeps-only --required-only --engines none'",

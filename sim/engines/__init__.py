@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rookery.sim.world import World
 
 _here = Path(__file__).parent
-forget_stale(_here, _here / "rotor", _here.parent / "multirotor")  # kernels here call those of both
+forget_stale(_here, _here / "rotor", _here.parent / "multirotor", _here.parents[1] / "sim")  # kernels here call theirs
 
 # Each folder here is an engine, whose __init__ registers it and imports nothing else.
 for _engine in pkgutil.iter_modules([str(_here)]):

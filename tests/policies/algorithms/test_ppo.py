@@ -186,9 +186,9 @@ def test_separate_weights_learn_as_single_learners_would():
         mine = copy.copy(samples)
         for name, x in vars(samples).items():
             setattr(mine, name, None if x is None else x[g : g + 1].clone())
-        figures = torch.stack([single.learn(single.learners["point"], mine, slice(0, 60)) for _ in range(3)])
+        figures = torch.stack([single.learn(single.learners["point"], mine, slice(0, 60), 60) for _ in range(3)])
         singles.append((single.learners["point"].parameters, figures))
-    figures = torch.stack([ppo.learn(a, samples, slice(0, 60)) for _ in range(3)])
+    figures = torch.stack([ppo.learn(a, samples, slice(0, 60), 60) for _ in range(3)])
     torch.testing.assert_close(a.parameters, torch.cat([p for p, _ in singles]), rtol=0.0, atol=1e-5)
     torch.testing.assert_close(figures, torch.cat([f for _, f in singles], -1), rtol=1e-4, atol=1e-5)
 
@@ -276,7 +276,7 @@ def test_samples_are_shuffled_in_the_same_memory_whether_or_not_all_take_part():
     generator = torch.Generator().manual_seed(0)
     addresses = set()
     for samples in (whole, whole, some, some, whole):
-        for batch, _ in a.epoch(samples, generator):
+        for batch, _, _ in a.epoch(samples, generator):
             addresses.add(batch.advantage.data_ptr())
         assert batch.advantage[0].sort().values.tolist() == list(range(rows))
         assert (batch.active is None) == (samples.active is None)
@@ -414,7 +414,7 @@ def test_the_adaptive_rate_follows_each_epoch_and_rises_only_after_the_last():
     ppo = PPO(FakeEnv(8), config)
     divergence = iter([0.01, 0.03, 0.05, 0.07, 0.09, 0.11])
 
-    def learn(learner, batch, rows):
+    def learn(learner, batch, rows, count):
         figures = torch.zeros(5, 1)
         figures[2] = next(divergence)
         return figures

@@ -199,7 +199,7 @@ def test_log_probabilities_before_the_first_step_are_those_of_collecting() -> No
     learner = ppo.learners["point"]
     learner.chunk = 2 * BASE.rollout_steps
     samples = learner.samples(drive.obs["point"], None, None)
-    samples, rows = next(learner.epoch(samples, torch.Generator()))
+    samples, rows, _ = next(learner.epoch(samples, torch.Generator()))
     worker = learner.workers[0]
     for part in samples.chunks(rows, learner.chunk):
         z = (part.action - worker.mean_action(part)) / learner.std
@@ -217,7 +217,7 @@ def test_a_minibatch_holds_whole_sequences_in_the_order_of_time() -> None:
     learner.divide(2)
     learner.chunk = 2 * steps
     seen = []
-    for batch, rows in learner.epoch(samples, torch.Generator().manual_seed(0)):
+    for batch, rows, _ in learner.epoch(samples, torch.Generator().manual_seed(0)):
         assert rows.stop - rows.start == steps * count // BASE.minibatches
         for part in batch.chunks(slice(rows.start, rows.start + 3 * steps), 2 * steps):
             sequences = part.actor_state.flatten()
@@ -242,9 +242,9 @@ def test_separate_weights_learn_as_single_learners_would() -> None:
         single = PPO(FakeEnv(9, agents=1, act=2, horizon=9), BASE)
         single.learners["point"].parameters.copy_(learner.parameters[g : g + 1])
         mine = {k: None if x is None else x[g : g + 1].clone() for k, x in vars(samples).items()}
-        single.learn(single.learners["point"], type(samples)(**mine), rows)
+        single.learn(single.learners["point"], type(samples)(**mine), rows, rows.stop - rows.start)
         singles.append(single.learners["point"].parameters)
-    ppo.learn(learner, samples, rows)
+    ppo.learn(learner, samples, rows, rows.stop - rows.start)
     torch.testing.assert_close(learner.parameters, torch.cat(singles), rtol=0.0, atol=1e-5)
 
 

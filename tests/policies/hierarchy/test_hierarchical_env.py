@@ -389,7 +389,7 @@ def test_a_saved_state_continues_exactly(hover: Path) -> None:
             "term of drone-hover to observe 'goal'",
         ),
         ("group = 'dog'\n[skills.a]\npolicy = 'drone-hover'\nshift.up = 1.0\n", "no group 'dog'"),
-        ("[skills.a]\npolicy = 'controller'\nshift.up = 1.0\n", "classical controller, which has no parameters"),
+        ("[skills.a]\npolicy = 'controller'\nshift.up = 1.0\n", "classical controller, without parameters"),
     ],
 )
 def test_what_no_hierarchy_can_be_is_refused_in_one_sentence(text: str, message: str, tmp_path: Path) -> None:

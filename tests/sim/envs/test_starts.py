@@ -172,5 +172,5 @@ def test_worlds_that_share_a_start_go_alike(task):
 
 
 def test_sets_of_tasks_have_no_common_starts():
-    with pytest.raises(RookeryError, match="leave out shards and starts"):
+    with pytest.raises(RookeryError, match="no shards, starts or skills"):
         rookery.make("MT10", 10, starts=5)

@@ -148,6 +148,7 @@ def franka_sim(task: str, folder: Path) -> Iterator[tuple[int, list[float]]]:
             process.wait()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "task", "what", "radius"),
     [

@@ -98,6 +98,7 @@ def test_it_walks_through_loss_and_latency(walk_bundle: Path) -> None:
     assert height[-5:].max() < 0.15  # it lies at the end
 
 
+@pytest.mark.slow
 def test_the_vehicle_damps_by_itself_when_its_runtime_is_killed(walk_bundle: Path) -> None:
     """A second runtime has been refused before, and the first walked on."""
     with vehicle(*serving(), task="go2-velocity"), Witness() as witness:
