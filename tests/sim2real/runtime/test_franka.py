@@ -26,7 +26,7 @@ from rookery.sim2real.links import fci, tracker
 from rookery.sim2real.links.mailbox import ProcessMailbox
 from rookery.sim2real.vehicles.fci import FciArm
 from rookery.sim2real.vehicles.urdf import arm_urdf
-from tests.sim2real.runtime.processes import alone, fly, flying, free_port, run_refused, vehicle
+from tests.sim2real.runtime.processes import alone, fly, flying, free_port, run_refused, tried_again, vehicle
 from tests.sim2real.runtime.reaches import vehicle as arm_vehicle
 
 CLIENT = Path(__file__).with_name("franka_client.py")
@@ -52,6 +52,7 @@ def nearest(log: Path, what: str, goal: Any = None) -> float:
     )
 
 
+@tried_again
 def test_a_program_written_with_pylibfranka_drives_our_vehicle() -> None:
     """It moves a joint, breaks a limit of acceleration and is stopped for it, recovers, moves again, and uses the hand."""
     with vehicle("--protocol", "fci", task="table-reach"):
@@ -80,10 +81,11 @@ def test_a_program_written_with_pylibfranka_drives_our_vehicle() -> None:
         ("drawer_bundle", "table-drawer-open", "first object's position", 0.03),
     ],
 )
+@tried_again
 def test_a_policy_does_its_task_over_fci(
     name: str, task: str, what: str, radius: float, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    log, port = tmp_path / "flight.mcap", free_port()
+    log, port = tmp_path / f"{time.time_ns()}.mcap", free_port()
     with vehicle("--protocol", "fci", "--port", str(port), task=task):
         code, report = fly(
             request.getfixturevalue(name),
@@ -98,6 +100,7 @@ def test_a_policy_does_its_task_over_fci(
     assert nearest(log, what) < radius
 
 
+@tried_again
 def test_the_arm_stops_when_the_runtime_is_killed(reach_bundle: Path) -> None:
     """The process of the 1 kHz loop brakes it, and ends."""
     port = free_port()
@@ -188,6 +191,7 @@ def test_refusals(reach_bundle: Path, walk_bundle: Path) -> None:
     assert "one arm" in run_refused(["vehicle", "drone-hover", "--protocol", "fci", "--listen", str(port)])
 
 
+@tried_again
 def test_of_two_runtimes_the_second_is_refused(reach_bundle: Path) -> None:
     ports = free_port(2)
     with (

@@ -29,6 +29,7 @@ from tests.sim2real.runtime.processes import (
     patience,
     prompt,
     run_refused,
+    tried_again,
     vehicle,
     wait_for,
 )
@@ -79,6 +80,7 @@ class Witness:
         self._thread.join()
 
 
+@tried_again
 def test_it_walks_through_loss_and_latency(walk_bundle: Path) -> None:
     """1 % of messages lost and 10 ms each way, as a radio bridge has them; its own estimate of its velocity is right."""
     bad = ("--loss", "0.01", "--latency-ms", "10")
@@ -129,6 +131,7 @@ def run_client(*words: str) -> subprocess.Popen[str]:
     )
 
 
+@tried_again
 def test_a_program_written_with_unitrees_sdk_stands_our_vehicle_up() -> None:
     """It takes our states' CRC, and our vehicle its commands'; joints are in its order."""
     with vehicle(*serving(domain=0), task="go2-velocity"):
@@ -143,6 +146,7 @@ def test_a_program_written_with_unitrees_sdk_stands_our_vehicle_up() -> None:
     assert max(out["tau"]) > 2.0  # knees carry it
 
 
+@tried_again
 def test_our_link_walks_a_robot_made_of_unitrees_sdk(walk_bundle: Path) -> None:
     """A robot in the air, whose joints follow; its states come with its own CRC, and it tells no modes of motors."""
     with alone():
