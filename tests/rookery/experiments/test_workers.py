@@ -167,7 +167,7 @@ def test_the_command_killed_leaves_no_process(tmp_path: Path) -> None:
     assert family
     process.kill()
     process.wait(30)
-    _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 60)
+    _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 150)
     assert _steps(folder) > 0
 
 
