@@ -1,10 +1,9 @@
-"""Sums over the processes of torch.distributed, by gloo on processors and by NCCL on GPUs."""
+"""Sums over the processes of torch.distributed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -15,7 +14,7 @@ class Distributed(Reduction):
     """The processes of torch.distributed's default group, which has been made.
 
     Attributes:
-        sent: bytes that this process has sent in sums, by the ring that gloo and NCCL use: each of S processes sends
+        sent: bytes that this process has sent in sums, by the ring that gloo uses: each of S processes sends
             2 (S - 1) / S of a tensor (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms").
     """
 
@@ -44,10 +43,3 @@ class Distributed(Reduction):
         out: list[Any] | None = [None] * self.size if self.rank == 0 else None
         dist.gather_object(value, out, dst=0)
         return out
-
-
-def same_everywhere(x: Tensor, reduction: Reduction) -> bool:
-    """True where all processes have the same bits in `x`."""
-    bits = x.detach().contiguous().view(torch.uint8).to(torch.int64)
-    largest, negated = reduction.max(bits.clone()), reduction.max(-bits)
-    return bool((largest == -negated).all())

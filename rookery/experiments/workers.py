@@ -23,6 +23,7 @@ from rookery.making import WorkerPart
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interruption
 from rookery.policies.training.logging import Terminal
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.errors import RookeryError
 
 LOOK_S = 0.1
@@ -98,7 +99,7 @@ def train(
             raise
         begun(settings, folder)
         order: dict[str, Any] = {"settings": settings.to_values(), "folder": str(folder), "contract": contract}
-        order |= {"changes": changes, "cpus": workers.cpus}
+        order |= {"cpus": workers.cpus}
         return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
 
 
@@ -160,10 +161,7 @@ def _work(order: dict[str, Any]) -> None:
     mailbox = WorkerMailbox(order["mailbox"])
     try:
         training = _joined(order, WorkerPart(reduction.rank, reduction.size), reduction)
-        if training is None:
-            result = _read_result(Path(order["folder"]))
-        else:
-            result = training.run(mailbox.put, mailbox.wanted)
+        result = training.run(mailbox.put, mailbox.wanted)
     except RookeryError as error:
         mailbox.fail(str(error))
         raise
@@ -171,36 +169,15 @@ def _work(order: dict[str, Any]) -> None:
         mailbox.finish(result)
 
 
-def _joined(order: dict[str, Any], part: WorkerPart, reduction: Any) -> Training | None:
-    """The training as this worker takes part in it; None where its last checkpoint has all steps."""
+def _joined(order: dict[str, Any], part: WorkerPart, reduction: Reduction) -> Training:
+    """The training as this worker takes part in it, at its newest checkpoint."""
     folder = Path(order["folder"])
-    if checkpoint.complete(folder):
-        changes = dict(order["changes"] or {})
-        state = checkpoint.read_state(folder)
-        total = changes.get("total_steps", RunSettings.from_values(state["settings"]).runner.total_steps)
-        if state["steps"] >= total:
-            return None
-        return resume(folder, changes, worker=part, reduction=reduction)
     settings = RunSettings.from_values(order["settings"])
+    begun = bool(checkpoint.complete(folder))
+    first = dataclasses.replace(settings, init=None) if begun else settings  # the checkpoint has what was begun from
     kept = folder / RANGES
-    settings, algorithm, worlds = begin(settings, str(kept) if kept.exists() else settings.randomize, folder, part)
+    _, algorithm, worlds = begin(first, str(kept) if kept.exists() else settings.randomize, folder, part)
     runner = runner_of(settings, algorithm, folder, order["contract"], reduction=reduction, worlds=worlds)
+    if begun:
+        runner.load(folder)
     return Training(settings, runner)
-
-
-def _read_result(folder: Path) -> dict[str, Any]:
-    """The result of a training whose last checkpoint was written before its worker was lost, as `Training.run` returns it."""
-    state = checkpoint.read_state(folder)
-    settings = RunSettings.from_values(state["settings"])
-    return {
-        "run": str(folder),
-        "task": settings.task,
-        "algorithm": settings.algorithm,
-        "steps": state["steps"],
-        "seconds": round(state["seconds"], 2),
-        "success": state["episodes"]["success"],
-        "randomization_share": None,
-        "figures": {},
-        "stopped": "steps",
-        "interrupted": False,
-    }

@@ -21,7 +21,8 @@ from rookery.experiments import ray_cluster
 from rookery.experiments.ray_cluster import Cluster, versions
 from rookery.experiments.workers import Workers
 from rookery.policies.training import checkpoint
-from rookery.policies.training.distributed import Distributed, same_everywhere
+from rookery.policies.training.distributed import Distributed
+from rookery.policies.training.reduction import Reduction
 from rookery.sim.errors import RookeryError
 
 WORDS = ["train", "drone-hover", "--num-envs", "32", "--rollout-steps", "8", "--hidden", "16", "--minibatches", "2"]
@@ -65,6 +66,13 @@ def test_two_workers_learn_what_one_process_learns(tmp_path: Path, capsys: pytes
             torch.testing.assert_close(value, want[name], rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
     capsys.readouterr()
     assert main(["eval", str(tmp_path / "two"), "--episodes", "4", "--json"]) == 0
+
+
+def same_everywhere(x: torch.Tensor, reduction: Reduction) -> bool:
+    """True where all processes have the same bits in `x`."""
+    bits = x.detach().contiguous().view(torch.uint8).to(torch.int64)
+    largest, negated = reduction.max(bits.clone()), reduction.max(-bits)
+    return bool((largest == -negated).all())
 
 
 def _sum(rank: int, size: int, port: int, out: Any) -> None:
