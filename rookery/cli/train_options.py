@@ -277,7 +277,8 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
         frozen=True,
     )
     given = set(typed_options(words))
-    known = {"--resume", "--json", "--no-viewer", *option_names(ViewerOptions), *changeable}
+    workers = {"--workers", "--worker-cpus", "--ray"}  # who trains is no setting of the run
+    known = {"--resume", "--json", "--no-viewer", *workers, *option_names(ViewerOptions), *changeable}
     for option in sorted(given - known):
         if option in train_option_names():
             raise RookeryError(f"--resume keeps the run's own settings: leave out {option}, or start a new run.")

@@ -218,21 +218,25 @@ def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -
     return settings
 
 
-def resume(
-    run: Path,
-    changes: dict[str, Any] | None = None,
-    task: str | None = None,
-    worker: WorkerPart | None = None,
-    reduction: Reduction = ALONE,
-) -> Training:
-    """Continue from the newest checkpoint of a run.
+def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = None) -> Training:
+    """Continue from the newest checkpoint of a run; see `read_resumed`."""
+    settings, contract, folder = read_resumed(run, changes, task)
+    kept = folder / RANGES
+    algorithm, _ = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder)
+    runner = runner_of(settings, algorithm, folder, contract)
+    runner.load(run)
+    return Training(settings, runner)
+
+
+def read_resumed(
+    run: Path, changes: dict[str, Any] | None = None, task: str | None = None
+) -> tuple[RunSettings, dict[str, Any], Path]:
+    """Settings, contract and folder of a run that is to be continued from its newest checkpoint.
 
     Args:
         run: its folder, or one of its checkpoints.
         changes: values of RunnerConfig in place of the run's own, such as ``{"total_steps": 2_000_000}``.
         task: the task that the caller expects; None takes the run's.
-        worker: one of several that train together, whose `reduction` is given then.
-        reduction: of the workers.
 
     Raises:
         RookeryError: no checkpoint, a damaged one, one of another task or a newer version.
@@ -267,11 +271,7 @@ def resume(
             f"{run} has trained for {state['seconds']:.0f} s, and its time limit is {limit:g} s in all: give a larger "
             f"--time-limit-s, such as {longer_limit(state['seconds'])}."
         )
-    kept = folder / RANGES
-    algorithm, worlds = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder, worker)
-    runner = runner_of(settings, algorithm, folder, upgraded(state["contract"]), reduction=reduction, worlds=worlds)
-    runner.load(run)
-    return Training(settings, runner)
+    return settings, upgraded(state["contract"]), folder
 
 
 def longer_limit(seconds: float) -> int:

@@ -18,7 +18,7 @@ from typing import Any
 
 from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import RANGES, Training, begin, resume, runner_of, start
+from rookery.experiments.training import RANGES, Training, begin, read_resumed, runner_of, start
 from rookery.making import WorkerPart
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interruption
@@ -70,7 +70,7 @@ def train(
         settings: of a new training; None to resume `run`.
         out: folder of a new run.
         run: that is resumed.
-        changes: of a resumed run, see `rookery.experiments.training.resume`.
+        changes: of a resumed run, see `rookery.experiments.training.read_resumed`.
         begun: called with settings and folder once both are known to be good.
 
     Returns:
@@ -79,18 +79,19 @@ def train(
     Raises:
         RookeryError: settings, a cluster or a folder that cannot be used; or workers were lost too often.
     """
-    here = WorkerPart(0, workers.count)
+    steps = 0
     with Cluster(workers.address, workers.count, workers.cpus) as cluster:
         if settings is not None:
-            training = start(settings, out, here)
+            training = start(settings, out, WorkerPart(0, workers.count))
+            settings, contract, folder = training.settings, training.runner.contract, training.folder
+            training.close()
         else:
             assert run is not None
-            training = resume(run, changes, worker=here)
-        settings = training.settings
-        folder = training.folder.resolve()
-        contract = training.runner.contract
-        steps = training.runner.steps
-        training.close()
+            if run.parent.name == "checkpoints":
+                raise RookeryError(f"workers go on from the newest checkpoint of a run: give {run.parent.parent}.")
+            settings, contract, folder = read_resumed(run, changes)
+            steps = int(checkpoint.newest(folder).name)
+        folder = folder.resolve()
         try:
             cluster.check_nodes(folder)
         except RookeryError:

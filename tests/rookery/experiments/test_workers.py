@@ -68,6 +68,15 @@ def test_two_workers_learn_what_one_process_learns(tmp_path: Path, capsys: pytes
     assert main(["eval", str(tmp_path / "two"), "--episodes", "4", "--json"]) == 0
 
 
+@pytest.mark.slow
+def test_workers_go_on_where_one_process_stopped(tmp_path: Path) -> None:
+    _train(tmp_path / "run", "--steps", "512")
+    words = ["train", "--resume", str(tmp_path / "run"), "--steps", "1024", "--workers", "2", "--worker-cpus", "0.5"]
+    assert main(words) == 0
+    assert _steps(tmp_path / "run") == 1024
+    assert [row["steps"] for row in _rows(tmp_path / "run")] == [256, 512, 768, 1024]
+
+
 def same_everywhere(x: torch.Tensor, reduction: Reduction) -> bool:
     """True where all processes have the same bits in `x`."""
     bits = x.detach().contiguous().view(torch.uint8).to(torch.int64)
