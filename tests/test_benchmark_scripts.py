@@ -55,6 +55,7 @@ WORDS = {
     "sharding": "table-reach --seconds 0.1 --num-envs 8",
     "smooth_policy": "--out smooth",
     "stairs": f"--episodes 16 {OUT}",
+    "surround_any": "--numbers 2 --episodes 2",
     "tabletop": "--tasks reach --seconds 0.05 --num-envs 2",
     "tables": "",
     "task_sets": f"MT10 --episodes 1 {OUT}",
