@@ -132,6 +132,9 @@ def test_the_very_same_stages_are_taken_over() -> None:
     for other in (BASE, dataclasses.replace(config, encoder_options=("size=9",))):
         with pytest.raises(RookeryError, match="the very same stages"):
             warm_start(PPO(FlockEnv(32), other), old.policies(), {"bird": old.learners["bird"].spec})
+    raw = dataclasses.replace(config, normalize_observations=False)
+    with pytest.raises(RookeryError, match="this one does not: give --normalize-observations"):
+        warm_start(PPO(FlockEnv(32), raw), old.policies(), {"bird": old.learners["bird"].spec})
 
 
 class ToldEnv(SpotEnv):
