@@ -339,26 +339,23 @@ class GroupLearner:
         count, size = samples.action.shape[1], self.reduction.size
         units = count // self.sequence * size
         order = torch.randperm(units, generator=generator, device=self.device)
-        bounds = self._bounds(units)
+        ends = [units * i // self.config.minibatches for i in range(self.config.minibatches + 1)]
+        own = ends
         if size > 1:
             worlds, each = self.rollout.reward.shape[1], self.spec.count // self.sets
-            order, own = own_part(order, self.config.minibatches, worlds, each, self.reduction)
-            bounds = [b * self.sequence for b in own]
+            order, own = own_part(order, ends, worlds, each, self.reduction)
+        bounds = [b * self.sequence for b in own]
         rows = order if self.memory is None else self.memory.order(order, bounds, len(self.workers), self.chunk)
         if self._shuffled is not None and self._shuffled.action.shape[1] != count:
             self._shuffled = None  # decisions differ in number from rollout to rollout
         self._shuffled = samples.shuffled(rows, self._shuffled, order)
         minibatches = [slice(*ends) for ends in pairwise(bounds)]
-        counts: Sequence[int | Tensor] = [stop - start for start, stop in pairwise(self._bounds(units))]
+        counts: Sequence[int | Tensor] = [(stop - start) * self.sequence for start, stop in pairwise(ends)]
         if (active := self._shuffled.active) is not None:
             own_counts = torch.stack([active[:, x].sum(1, keepdim=True) for x in minibatches])
             counts = list(self.reduction.sum(own_counts).clamp(min=1))
         for part, counted in zip(minibatches, counts, strict=True):
             yield self._shuffled, part, counted
-
-    def _bounds(self, units: int) -> list[int]:
-        """Rows at which the minibatches of so many samples or sequences begin and end."""
-        return [units * i // self.config.minibatches * self.sequence for i in range(self.config.minibatches + 1)]
 
     def finish(self) -> None:
         """End an iteration: its observations count in the normalizers from now on."""
