@@ -113,8 +113,24 @@ def test_a_task_in_a_file_trains_evaluates_plays_and_exports(project, in_tmp):
     assert main(["eval", project, "--controller", "classical", "--episodes", "8"]) == 0
 
 
+PROJECTS = [(k, t) for k, each in TEMPLATES.items() for t in each if k == "task" or t not in FILES]
+QUICK = (("task", "worked"), ("robot", "drone"))
+
+
+@pytest.mark.parametrize(("kind", "template"), PROJECTS)
+def test_every_templates_task_is_made_and_stepped(kind, template, in_tmp):
+    project = write_project(kind, "my-task", template)
+    env = rookery.make(f"{project.folder.resolve()}/my_task/task.py:MyTask", 2, randomize="default")
+    env.reset()
+    for _ in range(3):
+        actions = {g: torch.zeros(2, s.count, s.action.size) for g, s in env.groups.items()}
+        obs, reward, *_ = env.step(actions)
+        assert all(torch.isfinite(x).all() for x in (*obs.values(), *reward.values()))
+    env.close()
+
+
 @pytest.mark.parametrize(
-    ("kind", "template"), [(k, t) for k, each in TEMPLATES.items() for t in each if k == "task" or t not in FILES]
+    ("kind", "template"), [p if p in QUICK else pytest.param(*p, marks=pytest.mark.slow) for p in PROJECTS]
 )
 def test_a_new_project_passes_its_own_tests(kind, template, in_tmp):
     project = write_project(kind, "my-task", template)

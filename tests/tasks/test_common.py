@@ -264,7 +264,7 @@ ELSEWHERE = ("table-", "panda-", "dual-")
 @every_task
 def test_the_baseline_beats_random_actions(task):
     """By return; and by far more of its episodes reach their end, or, where rules end a rally, by the headline."""
-    if task.startswith(ELSEWHERE):
+    if task.startswith(ELSEWHERE) or task in MATCHES:  # both sides of those win below, which is more
         return
     score = {}
     for who in ("baseline", "random"):
@@ -299,9 +299,7 @@ def test_the_baseline_beats_random_actions(task):
         assert score["baseline"][3] > score["random"][3] + 0.3
         return
     assert score["baseline"][0] > score["random"][0] + 1 or task in NEARER
-    if task in MATCHES:  # a rally goes on; the point is asked for in the next test
-        assert score["baseline"][3] > score["random"][3] + 1
-    elif task in DUELS:
+    if task in DUELS:
         return
     elif task.startswith(
         ("volley-", "hand-", "drone-navigate", "go2-navigate")

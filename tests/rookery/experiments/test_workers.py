@@ -46,6 +46,7 @@ def _algorithm(folder: Path) -> dict[str, torch.Tensor]:
     return checkpoint.read_tensors(path, checkpoint.read_state(path))["algorithm"]
 
 
+@pytest.mark.slow
 def test_two_workers_learn_what_one_process_learns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = ("--steps", str(32 * 8 * 20))
     one = _train(tmp_path / "one", *steps)

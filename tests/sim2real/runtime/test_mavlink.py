@@ -138,6 +138,7 @@ class Relay:
         self._socket.close()
 
 
+@pytest.mark.slow
 def test_the_vehicle_lands_when_the_runtime_is_killed(hover_bundle: Path) -> None:
     port = free_port(3)
     with vehicle(*options(port, port + 1)):

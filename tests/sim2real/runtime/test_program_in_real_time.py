@@ -84,6 +84,7 @@ def watcher() -> Iterator[tuple[int, mavutil.mavfile]]:
         yield port, station
 
 
+@pytest.mark.slow
 def test_the_vehicle_lands_when_the_program_is_killed(
     hover_program: Path, watcher: tuple[int, mavutil.mavfile]
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_vehicle_lands_when_the_program_is_killed(
         wait_for(lambda: not armed(station), 20.0)
 
 
+@pytest.mark.slow
 def test_the_watchdog_lands_it_when_the_policy_never_returns(
     hover_program: Path, tmp_path: Path, watcher: tuple[int, mavutil.mavfile]
 ) -> None:

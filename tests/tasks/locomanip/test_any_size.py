@@ -215,7 +215,12 @@ TOLD_TO_STAND = {"stand_share": 1.0}
 USUAL = {"stand_share": 0.1, "resample_s": 1.0}
 
 
-@pytest.fixture(scope="module", params=ROBOTS, ids=str)
+QUICK = ("go2", SIZES[0], SIZES[2], "quadruped/vision60.urdf")
+
+
+@pytest.fixture(
+    scope="module", params=[r if r in QUICK else pytest.param(r, marks=pytest.mark.slow) for r in ROBOTS], ids=str
+)
 def robot(request, tmp_path_factory) -> str:
     if isinstance(request.param, tuple):
         return str(write_scaled(tmp_path_factory.mktemp("scaled"), *request.param))
