@@ -14,7 +14,7 @@ import pytest
 from rookery.sim2real.links import unitree as links
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.frames import euler
-from rookery.sim2real.links.unitree import PERIOD_S, STATES, UnitreeLink
+from rookery.sim2real.links.unitree import COMMANDS, PERIOD_S, STATES, UnitreeLink
 from rookery.sim2real.links.unitree_messages import Message, Record, seal
 from rookery.sim2real.runtime.pilot import Phase
 from rookery.sim2real.vehicles import unitree as vehicles
@@ -31,13 +31,13 @@ class Bus:
 
     Attributes:
         spoil: turns a robot's state into a damaged one.
-        cut: nothing passes any more.
+        cut: topics to which nothing passes any more.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[str, list[deque[bytes]]] = {}
         self.spoil: Callable[[Record], Record] = lambda record: record
-        self.cut = False
+        self.cut: set[str] = set()
 
     def reader(self, topic: str, message: Message) -> Any:
         waiting: deque[bytes] = deque(maxlen=8)
@@ -55,7 +55,7 @@ class Bus:
         class TopicWriter:
             def write(self, record: Record) -> None:
                 data = message.to_wire(bus.spoil(record) if topic == STATES else record)
-                for waiting in () if bus.cut else bus._waiting.get(topic, []):
+                for waiting in () if topic in bus.cut else bus._waiting.get(topic, []):
                     waiting.append(data)
 
         return TopicWriter()
@@ -178,7 +178,12 @@ def wrong_crc(walk: DdsWalk) -> None:
 
 
 def cut(walk: DdsWalk) -> None:
-    walk.bus.cut = True
+    walk.bus.cut = {STATES, COMMANDS}
+
+
+def deaf(walk: DdsWalk) -> None:
+    """Set-points do not reach the robot, whose own fail-safe begins; its states say so."""
+    walk.bus.cut = {COMMANDS}
 
 
 def hung(walk: DdsWalk) -> None:
@@ -206,7 +211,7 @@ def operator(walk: DdsWalk) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[DdsWalk], None], str]] = {
-    "link cut": (cut, "silent"), "wrong CRC": (wrong_crc, "silent"), "frozen": (frozen, "frozen"),
+    "link cut": (cut, "silent"), "deaf": (deaf, "disarmed"), "wrong CRC": (wrong_crc, "silent"), "frozen": (frozen, "frozen"),
     "NaN": (spoiling(not_a_number), "not_finite"), "no attitude": (spoiling(no_attitude), "not_finite"),
     "clock": (spoiling(clock_jump), "clock"), "hung": (hung, "hung"), "hung, no watchdog": (hung_without_watchdog, ""),
     "no thread": (no_thread, "silent"), "killed": (killed, ""), "operator": (operator, "operator"),
