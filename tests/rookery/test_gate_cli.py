@@ -77,6 +77,7 @@ def test_engines_besides_the_tasks_own():
     )
 
 
+@pytest.mark.slow
 def test_checkpoints_of_a_run_are_scored(tmp_path, capsys):
     """Of a training with a curriculum, whose checkpoints' settings alone make no environment without randomization."""
     run = tmp_path / "run"

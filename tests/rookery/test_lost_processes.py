@@ -79,6 +79,7 @@ def test_training_ends_with_a_sentence_and_a_checkpoint(phase, iterations, undis
             assert (value.nan_to_num(9e9) == theirs[key].nan_to_num(9e9)).all(), key
 
 
+@pytest.mark.slow
 def test_a_broken_pipe_that_is_not_standard_output_is_an_error(tmp_path):
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "broken pipe", *command(tmp_path / "run", 1)], capture_output=True, text=True, timeout=300

@@ -62,6 +62,7 @@ def test_weights_of_the_c_must_be_those_of_the_onnx(bundle: Path) -> None:
         check_bundle(bundle)
 
 
+@pytest.mark.slow
 def test_an_endless_constructor_ends(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So does what it started: nothing of its session is left."""
     monkeypatch.setattr("rookery.sim2real.export.answers.RUN_S", 1)

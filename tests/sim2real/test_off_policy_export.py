@@ -30,7 +30,7 @@ CASES = {
 }
 
 
-QUICK = ("sac cnn gru", "td3 gru")
+QUICK = ("sac cnn gru",)
 
 
 @pytest.fixture(

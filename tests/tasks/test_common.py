@@ -250,15 +250,12 @@ MATCHES = ("volley-1v1", "volley-3v3", "volley-6v6")
 
 # a trot knows nothing of the arm's reaction: pushes and wide reaches overthrow it now and then
 STUMBLES = {"go2arm-reach", "go2arm-loco-manipulation"}
-NEARER = {
-    "volley-bump-and-pass"
-}  # its script stands nearer to the other than the reward has it, which costs what it wins
 
 
 DUELS = ("drone-tag", "drone-tag-3v2", "drone-race-match")
 """Games that end by a win: who wins is asked for below."""
-ELSEWHERE = ("table-", "panda-", "dual-")
-"""Their scripts succeed in 92 % and more of their starts in tests of their own, which chance does not (seconds each)."""
+ELSEWHERE = ("table-", "panda-", "dual-", "hand-grasp", "go2-navigate", "volley-bump-and-pass", "volley-solo-bump")
+"""Their scripts do the task in tests of their own, which chance does not (seconds each)."""
 
 
 @every_task
@@ -268,9 +265,7 @@ def test_the_baseline_beats_random_actions(task):
         return
     score = {}
     for who in ("baseline", "random"):
-        env = make(
-            task, 16, seed=3, config={"episode_s": 6.0} if task.startswith("go2") and task != "go2-navigate" else {}
-        )
+        env = make(task, 16, seed=3, config={"episode_s": 6.0} if task.startswith("go2") else {})
         controller = env.task.controller()
         rng = torch.Generator().manual_seed(0)
         if controller is None:
@@ -298,12 +293,10 @@ def test_the_baseline_beats_random_actions(task):
     if task in BEGINNERS:
         assert score["baseline"][3] > score["random"][3] + 0.3
         return
-    assert score["baseline"][0] > score["random"][0] + 1 or task in NEARER
+    assert score["baseline"][0] > score["random"][0] + 1
     if task in DUELS:
         return
-    elif task.startswith(
-        ("volley-", "hand-", "drone-navigate", "go2-navigate")
-    ):  # random velocities keep a drone where it is, unharmed
+    elif task.startswith(("volley-", "drone-navigate")):  # random velocities keep a drone where it is, unharmed
         assert score["baseline"][2] > score["random"][2] + 0.5
     elif task in STUMBLES:
         assert score["baseline"][1] >= score["random"][1] + 0.3

@@ -319,6 +319,7 @@ def test_a_second_loss_is_told_too(hooks, monkeypatch):
     assert all(ended(pid) for pid in env._pool.pids)
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_they_start_is_not_for_them_and_close_ends_a_stopped_one(monkeypatch):
     start = shard_pool.ShardPool._start
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampled import slow_but
 
 from rookery.sim2real.links import unitree as links
 from rookery.sim2real.links.addresses import parse_address
@@ -218,7 +219,11 @@ FAULTS: dict[str, tuple[Callable[[DdsWalk], None], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", list(FAULTS))
+QUICK = ("wrong CRC", "NaN", "hung, no watchdog", "no thread", "killed")
+"""What the link and the vehicle notice themselves; the filter's other faults are in test_legs.py."""
+
+
+@pytest.mark.parametrize("fault", slow_but(QUICK, FAULTS))
 def test_joints_are_damped_within_80_ms(walk_bundle: Path, fault: str) -> None:
     """Whenever it comes; and the robot sinks softly: free fall from its stand would end at 2 m/s."""
     begin, name = FAULTS[fault]
@@ -251,7 +256,7 @@ def test_joints_are_damped_within_80_ms(walk_bundle: Path, fault: str) -> None:
 BAD = {"10 ms, 1 %": NetworkConfig(10.0, 0.0, 0.01), "5 ms and jitter of 3, 30 %": NetworkConfig(5.0, 3.0, 0.3)}
 
 
-@pytest.mark.parametrize("network", list(BAD))
+@pytest.mark.parametrize("network", slow_but(list(BAD)[1:], BAD))
 def test_it_walks_through_a_bad_network_and_lies_down(walk_bundle: Path, network: str) -> None:
     walk = DdsWalk(walk_bundle, BAD[network], seconds=8.0)
     walk.pilot.commands.values = {"velocity": np.float32((0.5, 0.0, 0.3))}
