@@ -29,8 +29,8 @@ def remember(task: str) -> None:
             opened.write(f"{path}\n")
 
 
-def refuse_untrusted(task: object) -> None:
-    """Refuse a task that a stored file names and that would run a file which is not trusted.
+def refuse_untrusted(task: object, what: str = "task") -> None:
+    """Refuse a task, or something else of this name, that a stored file names and that would run a file which is not trusted.
 
     Raises:
         RookeryError: naming the file, and the way to trust it.
@@ -42,8 +42,8 @@ def refuse_untrusted(task: object) -> None:
     if "*" in said or path in [Path(s).resolve() for s in said if s] or path in _remembered():
         return
     raise RookeryError(
-        f"the stored task is {str(task)!r:.200}, a program that would run with your rights, and no training with it was begun "
-        f"here: look at {path}, and if you trust it, add --trust-task, or set {TRUSTED}={path}."
+        f"the stored {what} is {str(task)!r:.200}, a program that would run with your rights, and no training with it was "
+        f"begun here: look at {path}, and if you trust it, add --trust-task, or set {TRUSTED}={path}."
     )
 
 

@@ -37,8 +37,10 @@ from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
 from rookery.sim.values import from_values
 
-RENAMED = {"total_steps": "steps", "fixed": "set"}
+RENAMED = {"total_steps": "steps", "fixed": "set", "trackers": "tracker"}
 """Options that are not called like their field."""
+REPEATED = {"trackers"}
+"""Settings of several values whose option stands once for each."""
 
 
 @dataclass(frozen=True)
@@ -181,15 +183,17 @@ def _settings(args: Any, base: RunSettings) -> RunSettings:
         task_config=merge(base.task_config, nested),
         train_overrides=merge(base.train_overrides, values(environment.train_overrides, "--train-overrides")),
         weights=base.weights | numbers(environment.weights, "--weights"),
-        runner=_rebuilt(args.runner, RunnerConfig),
+        runner=_rebuilt(args.runner, RunnerConfig, base.runner),
         algorithm_config=_rebuilt(getattr(args, base.algorithm), type(base.algorithm_config)),
     )
 
 
-def _rebuilt(options: Any, cls: type) -> Any:
-    """The options of a group as the settings dataclass that they were made from, with its checks."""
+def _rebuilt(options: Any, cls: type, base: Any = None) -> Any:
+    """The options of a group as the settings dataclass that they were made from, with its checks; where a repeatable one is
+    not given, the base's."""
     names = {RENAMED.get(f.name, f.name): f.name for f in dataclasses.fields(cls)}
     found = {names[f.name]: getattr(options, f.name) for f in dataclasses.fields(options)}
+    found |= {name: getattr(base, name) for name in REPEATED & found.keys() if not found[name] and base is not None}
     return from_values(cls, found, "option")
 
 
@@ -220,7 +224,7 @@ _ENVIRONMENT = ("num_envs", "seed", "engine", "randomize", "randomize_curriculum
 _DICTS = ("fixed", "task_config", "train_overrides", "weights")
 _DESCRIPTION = """Learn a policy for a task, with live progress; Ctrl-C saves and says how to resume.
 
-The run folder gets the current policy with its contract, checkpoints, settings.toml, progress.csv and TensorBoard files.
+The run folder gets the current policy with its contract, checkpoints, settings.toml, progress.csv and TensorBoard's files.
 Defaults are those of the task's preset: `rookery train TASK --help` shows them."""
 
 
@@ -250,6 +254,10 @@ def _docs(cls: type) -> dict[str, str]:
 
 def _option(name: str, hint: Any, doc: str, default: Any) -> Any:
     option = RENAMED.get(name, name)
+    if name in REPEATED:
+        shown = f" Default: {' '.join(default) or 'none'}."
+        annotated = Annotated[Words, tyro.conf.arg(metavar="NAME", help=_escaped(doc + shown))]
+        return (option, annotated, ())
     return (option, Annotated[hint, tyro.conf.arg(help=_escaped(doc))], default)
 
 

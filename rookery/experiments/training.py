@@ -27,6 +27,7 @@ from rookery.policies.hierarchy.hierarchy import high_level
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
+from rookery.policies.tracking.trackers import absolute_tracker, check_trackers
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interrupted
 from rookery.policies.training.logging import Progress, Terminal
@@ -118,19 +119,26 @@ class Training:
         }
 
 
-def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | None = None) -> Training:
+def start(
+    settings: RunSettings,
+    out: Path | None = None,
+    worker: WorkerPart | None = None,
+    saved: Callable[[Path], None] | None = None,
+) -> Training:
     """A new training in a new run folder.
 
     Args:
         settings: of the training.
         out: run folder; None makes runs/TASK/<time>, to which `latest` points from its first checkpoint on.
         worker: has the environment of one of several that train together alone.
+        saved: called with the folder of each checkpoint.
 
     Raises:
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
     settings.check()
-    remember(settings.task)  # so that its runs are used and resumed here without a question
+    for program in (settings.task, *settings.runner.trackers):
+        remember(program)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
     settings = dataclasses.replace(
         settings,
@@ -138,6 +146,8 @@ def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | N
         teacher=_absolute(settings.teacher),
         opponents=_absolute(settings.opponents),
     )
+    trackers = tuple(absolute_tracker(name) for name in settings.runner.trackers)
+    settings = dataclasses.replace(settings, runner=dataclasses.replace(settings.runner, trackers=trackers))
     if settings.skills is not None and Path(settings.skills).is_file():  # else the name of a set
         settings = dataclasses.replace(settings, skills=str(Path(settings.skills).resolve()))
     settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
@@ -156,7 +166,9 @@ def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | N
         algorithm.close()
         algorithm.env.close()
         raise error if isinstance(error, RookeryError) else unwritable(folder, error) from error
-    return Training(settings, runner_of(settings, algorithm, folder, values, linked=out is None, worlds=worlds))
+    if out is None and saved is None:
+        saved = lambda path: link_latest(folder)  # noqa: E731
+    return Training(settings, runner_of(settings, algorithm, folder, values, saved=saved, worlds=worlds))
 
 
 def begin(
@@ -218,12 +230,17 @@ def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -
     return settings
 
 
-def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = None) -> Training:
-    """Continue from the newest checkpoint of a run; see `read_resumed`."""
+def resume(
+    run: Path,
+    changes: dict[str, Any] | None = None,
+    task: str | None = None,
+    saved: Callable[[Path], None] | None = None,
+) -> Training:
+    """Continue from the newest checkpoint of a run; see `read_resumed`, and `start` for `saved`."""
     settings, contract, folder = read_resumed(run, changes, task)
     kept = folder / RANGES
     algorithm, _ = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder)
-    runner = runner_of(settings, algorithm, folder, contract)
+    runner = runner_of(settings, algorithm, folder, contract, saved=saved)
     runner.load(run)
     return Training(settings, runner)
 
@@ -260,6 +277,10 @@ def read_resumed(
     if isinstance(settings.algorithm_config, PPOConfig) and settings.algorithm_config.network:
         refuse_untrusted(settings.algorithm_config.network, run)
     runner_config: RunnerConfig = dataclasses.replace(settings.runner, **(changes or {}))
+    if "trackers" not in (changes or {}):
+        for tracker in runner_config.trackers:
+            refuse_untrusted_task(tracker, "tracker")
+    check_trackers(runner_config.trackers)
     settings = dataclasses.replace(settings, runner=runner_config)
     if state["steps"] >= runner_config.total_steps:
         raise RookeryError(
@@ -285,7 +306,7 @@ def runner_of(
     folder: Path,
     contract: dict[str, Any],
     *,
-    linked: bool = False,
+    saved: Callable[[Path], None] | None = None,
     reduction: Reduction = ALONE,
     worlds: ShardStates | None = None,
 ) -> Runner:
@@ -296,7 +317,7 @@ def runner_of(
         algorithm: with its environment.
         folder: of the run.
         contract: JSON values.
-        linked: let `latest` point to the run.
+        saved: called with the folder of each checkpoint.
         reduction: of workers that train together.
         worlds: of `make_algorithm`.
     """
@@ -310,7 +331,7 @@ def runner_of(
         inputs=_checksums(settings, folder),
         between=None if (played := _opponents(settings, folder)) is None else reweighing(played),
         refresh=(lambda values: _refresh(values, settings, algorithm.env)) if settings.randomize_curriculum else None,
-        saved=(lambda path: link_latest(folder)) if linked else None,
+        saved=saved,
         reduction=reduction,
         worlds=worlds if reduction.size > 1 else None,
     )

@@ -118,7 +118,7 @@ def _load(value: str, name: str) -> type[Exporter]:
 
 
 def _in_file(name: str) -> type[Exporter]:
-    from rookery.tasks.plugins import module_of_file
+    from rookery.sim.own_modules import module_of_file
 
     path, _, cls = name.rpartition(":")
     module = module_of_file(Path(path))

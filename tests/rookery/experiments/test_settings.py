@@ -188,7 +188,17 @@ def test_the_kind_of_critics_is_an_option(algorithm, kind):
         assert getattr(found, kind.replace("-", "_")) is wanted
 
 
-@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(RunnerConfig)])
+def test_trackers_are_a_repeatable_option(tmp_path):
+    assert parsed("drone-hover").settings.runner.trackers == ("tensorboard",)
+    settings = parsed("drone-hover", "--tracker", "wandb", "--tracker", "mlflow").settings
+    assert settings.runner.trackers == ("wandb", "mlflow")
+    save_settings(tmp_path / "settings.toml", settings)
+    assert parsed("--config", tmp_path / "settings.toml").settings == settings
+    once = parsed("--config", tmp_path / "settings.toml", "--tracker", "none").settings
+    assert once.runner.trackers == ("none",)
+
+
+@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(RunnerConfig) if f.name != "trackers"])
 def test_every_setting_of_the_runner_is_an_option(field):
     value = 7 if field not in ("target_success",) else 0.5
     option = "--steps" if field == "total_steps" else "--" + field.replace("_", "-")
