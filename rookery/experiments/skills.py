@@ -61,12 +61,15 @@ def with_skills(env: Env, file: Path) -> HierarchicalEnv:
     """
     from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
     from rookery.policies.hierarchy.hierarchy import make_hierarchy
+    from rookery.sim.teams import team_agents
 
     file = skills_file(file)
     skills = read_skills(file)
     group = _group_of(env, skills)
     sources = {name: _source(_place(name, file), group) for name in skills.policies if name != CONTROLLER}
-    made = make_hierarchy(skills, env.groups[group], sources, env.task_id, env.control_dt, env.event_names)
+    agents = team_agents(env, group).shape[1] if skills.central else 1
+    known = env.task_id, env.control_dt, env.event_names
+    made = make_hierarchy(skills, env.groups[group], sources, *known, agents)
     return HierarchicalEnv(env, {group: made})
 
 

@@ -17,7 +17,7 @@ from rookery.experiments.runs import find_run, link_latest, new_run, open_run, w
 from rookery.experiments.settings import FILE, RunSettings, save_settings
 from rookery.experiments.skills import SKILLS, keep_skills
 from rookery.experiments.teacher import make_teacher
-from rookery.making import WorkerPart, full_config, make, make_part
+from rookery.making import WorkerPart, full_config, made_with_skills, make, make_part
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
@@ -371,10 +371,11 @@ def make_algorithm(
     if worker is None:
         shards = settings.shards if opponents is None else 1
         skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
-        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards, "skills": skills}
-        env = make(settings.task, settings.num_envs, **options)
+        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards}
+        env = make(settings.task, settings.num_envs, **options, skills=skills if opponents is None else None)
         if opponents is not None:
             env = against(env, opponents, settings.seed)
+            env = env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
     else:
         _refuse_workers(settings)
         env, worlds = make_part(settings.task, settings.num_envs, worker, **options)

@@ -61,6 +61,7 @@ class Crazyflie(Exporter):
         if len(export.contract.groups) != 1:
             raise RookeryError("a Crazyflie flies by the policy of one group: train one policy for all drones.")
         (group,) = export.contract.groups
+        export.contract.groups[group].refuse_team()
         actuation = export.contract.groups[group].actuation
         if actuation is None or actuation.multirotor is None:
             raise RookeryError(f"the group {group!r} commands no rotors: --target linux takes every robot.")

@@ -61,6 +61,7 @@ class Px4(Exporter):
             raise RookeryError("an autopilot flies by the policy of one group: train one policy for all drones.")
         (group,) = export.contract.groups
         of = export.contract.groups[group]
+        of.refuse_team()
         if of.actuation is None or of.actuation.multirotor is None or of.spec.action.kind not in TOPICS:
             raise RookeryError(
                 f"the group {group!r} gives {of.spec.action.kind}, and PX4 takes {', '.join(TOPICS)} of multirotors."

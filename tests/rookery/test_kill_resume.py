@@ -12,7 +12,7 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
 
 
-SLOW = ("sac-gru", "dagger-gru", "dagger-MT10")
+SLOW = ("sac-gru", "dagger-gru", "dagger-MT10", "ppo-skills", "ppo-skills-by-turns")
 
 
 @pytest.mark.parametrize(
