@@ -329,9 +329,9 @@ def _nodes(links: Sequence[Link], counts: dict[str, int], states: list[int]) -> 
                 cases.append(CaseNode(numbers, nodes, slice(start, states[0])))
             out.append(Cases(link, tuple(cases)))
         elif isinstance(link, Each):
-            own = [0]
-            nodes = _nodes(link.chain, counts, own)
-            out.append(EachNode(link, nodes, _taken(own[0] * link.agents, states)))
+            within = [0]
+            nodes = _nodes(link.chain, counts, within)
+            out.append(EachNode(link, nodes, _taken(within[0] * link.agents, states)))
         else:
             number = counts[link.kind] = counts.get(link.kind, 0) + 1
             name = link.kind if number == 1 else f"{link.kind}_{number}"

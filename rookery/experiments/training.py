@@ -15,7 +15,7 @@ from rookery.experiments.opponents import FILE as OPPONENTS
 from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
-from rookery.experiments.skills import SKILLS, keep_skills
+from rookery.experiments.skills import SKILLS, keep_skills, refuse_other_skills
 from rookery.experiments.teacher import make_teacher
 from rookery.making import WorkerPart, full_config, made_with_skills, make, make_part
 from rookery.policies.algorithms import find_algorithm
@@ -169,11 +169,13 @@ def begin(
         RookeryError: settings that do not exist or fit.
     """
     policies: dict[str, Policy] = {}
+    whole: dict[str, Policy] = {}
     groups: dict[str, Group] = {}
     if settings.init is not None:
         assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
         policies, learned = open_run(Path(settings.init))
         groups = {name: group.spec for name, group in learned.groups.items()}
+        whole = policies
         if settings.skills is not None:
             policies = {name: high_level(policy) for name, policy in policies.items()}
         elif any(policy.chain.decisions for policy in policies.values()):
@@ -187,6 +189,7 @@ def begin(
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
             if settings.skills is not None:
+                refuse_other_skills(algorithm.env, whole, settings.init)
                 groups = dict(algorithm.env.groups)  # as `warm_start` finds by the sizes
             warm_start(algorithm, policies, groups)
     except RookeryError:

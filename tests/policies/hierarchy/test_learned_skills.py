@@ -11,6 +11,7 @@ import torch
 from policies_fake import FakeEnv
 from skilled import constant, skilled
 
+from rookery.experiments.skills import refuse_other_skills
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.standard import standard
@@ -327,6 +328,17 @@ def test_skills_that_cannot_learn_are_refused(settings: Any, message: str) -> No
     made = skilled(env, {"gru": network(group, 1, memory=3), "left": network(group, 2)}, **settings)
     with pytest.raises(RookeryError, match=message):
         PPO(made, dataclasses.replace(CONFIG, learn_skills="together"))
+
+
+def test_a_start_from_a_run_whose_skills_have_learned_is_refused() -> None:
+    env = two()
+    before = env.deployed(trained(env, CONFIG).policies())
+    refuse_other_skills(two(), before, "run")
+    both = two()
+    after = both.deployed(trained(both, dataclasses.replace(CONFIG, learn_skills="together", **LEARNED)).policies())
+    with pytest.raises(RookeryError, match="run has trained its skills together with its high level"):
+        refuse_other_skills(two(), after, "run")
+    refuse_other_skills(two(every=2), after, "run")
 
 
 def test_settings_without_effect_are_refused() -> None:
