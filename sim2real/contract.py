@@ -124,6 +124,18 @@ class ContractGroup:
             raise RookeryError("the contract has no stages yet: train the policy first.")
         return self.stages
 
+    def refuse_team(self) -> None:
+        """Refuse a policy for a team where one robot has one of its own.
+
+        Raises:
+            RookeryError: it acts for several.
+        """
+        if self.trained.agents > 1:
+            raise RookeryError(
+                f"this policy acts for a team of {self.trained.agents} robots together, and here is one: call the bundle's C "
+                "or ONNX on a computer that gets the state of all, or train without central."
+            )
+
     def to_json(self) -> dict[str, Any]:
         """The group as it stands in contract.json."""
         own = {

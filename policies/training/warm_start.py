@@ -115,6 +115,8 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
         else:
             _check_fit(ppo.config, learner, policy, stored)
             _take_over(ppo.config, learner, policy, stored)
+        if learner.reference is not None:
+            learner.reference.take(learner.parameters)
         if learner.symmetry is not None and not learner.symmetry.holds(learner.parameters):
             raise RookeryError("the policy to start from does not act alike left and right: leave mirror out.")
 

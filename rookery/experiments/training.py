@@ -15,9 +15,9 @@ from rookery.experiments.opponents import FILE as OPPONENTS
 from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
-from rookery.experiments.skills import SKILLS, keep_skills
+from rookery.experiments.skills import SKILLS, keep_skills, refuse_other_skills
 from rookery.experiments.teacher import make_teacher
-from rookery.making import WorkerPart, full_config, make, make_part
+from rookery.making import WorkerPart, full_config, made_with_skills, make, make_part
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
@@ -181,11 +181,13 @@ def begin(
         RookeryError: settings that do not exist or fit.
     """
     policies: dict[str, Policy] = {}
+    whole: dict[str, Policy] = {}
     groups: dict[str, Group] = {}
     if settings.init is not None:
         assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
         policies, learned = open_run(Path(settings.init))
         groups = {name: group.spec for name, group in learned.groups.items()}
+        whole = policies
         if settings.skills is not None:
             policies = {name: high_level(policy) for name, policy in policies.items()}
         elif any(policy.chain.decisions for policy in policies.values()):
@@ -199,6 +201,7 @@ def begin(
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
             if settings.skills is not None:
+                refuse_other_skills(algorithm.env, whole, settings.init)
                 groups = dict(algorithm.env.groups)  # as `warm_start` finds by the sizes
             warm_start(algorithm, policies, groups)
     except RookeryError:
@@ -392,10 +395,11 @@ def make_algorithm(
     if worker is None:
         shards = settings.shards if opponents is None else 1
         skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
-        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards, "skills": skills}
-        env = make(settings.task, settings.num_envs, **options)
+        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards}
+        env = make(settings.task, settings.num_envs, **options, skills=skills if opponents is None else None)
         if opponents is not None:
             env = against(env, opponents, settings.seed)
+            env = env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
     else:
         _refuse_workers(settings)
         env, worlds = make_part(settings.task, settings.num_envs, worker, **options)

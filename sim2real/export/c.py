@@ -178,10 +178,11 @@ def _observe_lines(functions: Functions, prefix: str) -> str:
 def _policy_lines(functions: Functions, prefix: str) -> str:
     if functions.options:
         return _choosing_lines(functions, prefix)
+    each = "team" if functions.agents > 1 else "robot"
     if not functions.memory:
         return f" *     {prefix}_policy(obs, action);      the network; actions in [-1, 1]"
     return (
-        f" *     {prefix}_reset(&memory);           once at an episode's start; one memory for each robot\n"
+        f" *     {prefix}_reset(&memory);           once at an episode's start; one memory for each {each}\n"
         f" *     {prefix}_policy(obs, &memory, action);  the network; actions in [-1, 1]"
     )
 
@@ -212,6 +213,8 @@ typedef struct {{
 
 
 def _observation_title(functions: Functions) -> str:
+    if functions.agents > 1 and functions.history == 1:
+        return f"Observation of each of {functions.agents} robots, one after the other in obs"
     return (
         "Observation, obs"
         if functions.history == 1
@@ -229,7 +232,9 @@ def _target_lines(spec: Group, functions: Functions) -> str:
 
 
 def _more_sizes(functions: Functions, upper: str) -> str:
-    frame = f"#define {upper}_POLICY_FRAME {functions.frame}\n" if functions.history > 1 else ""
+    agents = functions.agents
+    frame = f"#define {upper}_POLICY_AGENTS {agents} /* of the team */\n" if agents > 1 else ""
+    frame += f"#define {upper}_POLICY_FRAME {functions.frame}\n" if functions.history > 1 or agents > 1 else ""
     memory = f"#define {upper}_POLICY_MEMORY {functions.memory}\n" if functions.memory else ""
     targets = f"#define {upper}_POLICY_TARGETS {functions.targets}\n" if functions.targets else ""
     if not functions.options:
@@ -340,6 +345,7 @@ def _scaling_functions(functions: Functions, prefix: str) -> str:
         bodies.append(_loop(0, choices, "command[i] = action[i];"))
     if outputs > choices:
         place = "i" if not choices else f"i - {choices}"
+        place = f"i % {outputs // functions.agents}" if functions.agents > 1 else place
         scaled = f"action_low[{place}] + (clamp(action[i], 1.0f) + 1.0f) * action_half[{place}]"
         bodies.append(_loop(choices, outputs, f"command[i] = {scaled};"))
     return f"""

@@ -59,6 +59,7 @@ class Crazyflie(Exporter):
 
     def check(self, export: Export) -> None:
         group = only_group(export, "a Crazyflie")
+        export.contract.groups[group].refuse_team()
         actuation = export.contract.groups[group].actuation
         if actuation is None or actuation.multirotor is None:
             raise RookeryError(f"the group {group!r} commands no rotors: --target linux takes every robot.")

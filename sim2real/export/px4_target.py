@@ -59,6 +59,7 @@ class Px4(Exporter):
     def check(self, export: Export) -> None:
         group = only_group(export, "an autopilot")
         of = export.contract.groups[group]
+        of.refuse_team()
         if of.actuation is None or of.actuation.multirotor is None or of.spec.action.kind not in TOPICS:
             raise RookeryError(
                 f"the group {group!r} gives {of.spec.action.kind}, and PX4 takes {', '.join(TOPICS)} of multirotors."

@@ -92,11 +92,14 @@ def _group(contract: Contract, group: str, prefix: str) -> str:
     state = StateC(contract, group, prefix)
     loops = LoopsC(contract, group, prefix)
     title = f"## `{group}`\n\n" if len(contract.groups) > 1 else ""
-    count = (
-        f"There are {declared.spec.count} of them, each with a state and a controller of its own.\n\n"
-        if declared.spec.count > 1
-        else ""
-    )
+    count = ""
+    if state.agents > 1:
+        count = (
+            f"One policy acts for {state.agents} robots together, on a computer that gets the states of all: `state.robot[i]`, "
+            f"and in `command` the {state.outputs} numbers of each, one after the other. Loops below are of one robot each.\n\n"
+        )
+    elif declared.spec.count > 1:
+        count = f"There are {declared.spec.count} of them, each with a state and a controller of its own.\n\n"
     return f"""{title}{count}## Call it
 
 ```c

@@ -12,7 +12,9 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
 
 
-SLOW = ("sac", "sac-demonstrations", "sac-gru", "dagger", "dagger-gru", "dagger-MT10", "bc")
+SLOW = (
+    "sac", "sac-demonstrations", "sac-gru", "dagger", "dagger-gru", "dagger-MT10", "bc", "ppo-skills", "ppo-skills-by-turns",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)])

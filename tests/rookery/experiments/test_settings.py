@@ -118,10 +118,12 @@ OPTIONAL = {
     "target_entropy": -2.5,
     "exploration_noise_last": 0.3,
     "return_limit": 5.0,
+    "learn_skills": "alternating",
 }
 
 
-LONELY = ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder", "encoder_options", "picture_shift")
+GOALS = ("hindsight_share", "goal", "goal_achieved", "goal_within", "goal_reward")
+LONELY = ("mirror", "critic_hypersphere", "critic_batch_norm", "encoder", "encoder_options", "picture_shift", *GOALS)
 """Settings that go with none of the others' opposites: they have tests of their own below."""
 
 
@@ -137,7 +139,7 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
         if "memory" in field.name and algorithm in ("sac", "td3"):
             continue  # likewise
         value = getattr(default, field.name)
-        value = OPTIONAL[field.name] if value is None else other(value)
+        value = OPTIONAL[field.name] if value is None or field.name in OPTIONAL else other(value)
         option = field.name.replace("_", "-")
         if isinstance(value, bool):
             words += [f"--{option}" if value else f"--no-{option}"]
@@ -152,6 +154,14 @@ def test_every_setting_of_an_algorithm_is_an_option(algorithm):
 def test_the_shift_of_pictures_is_an_option(algorithm):
     found = parsed("drone-hover", "--algorithm", algorithm, "--encoder", "cnn", "--picture-shift", "4").settings
     assert found.algorithm_config.picture_shift == 4
+
+
+@pytest.mark.parametrize("algorithm", ["sac", "td3"])
+def test_hindsight_is_an_option(algorithm):
+    values = (0.8, "goal", "object_1[0:3]", 0.1, 2.0)
+    given = [word for name, value in zip(GOALS, values, strict=True) for word in ("--" + name.replace("_", "-"), value)]
+    found = parsed("drone-hover", "--algorithm", algorithm, "--n-step", "1", *given).settings.algorithm_config
+    assert tuple(getattr(found, name) for name in GOALS) == values
 
 
 @pytest.mark.parametrize("algorithm", ["sac", "td3"])
