@@ -328,7 +328,9 @@ class Swarm(DroneTask):
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
             direction = normalize(self.drones.bodies.pos - self.goal[:, None], dim=-1)
             apart = direction[:, :, None] - direction[:, None]
-            push = (self.present[:, None, :, None] * apart / apart.norm(dim=-1, keepdim=True).clamp_min(0.1).pow(3)).sum(2)
+            push = (
+                self.present[:, None, :, None] * apart / apart.norm(dim=-1, keepdim=True).clamp_min(0.1).pow(3)
+            ).sum(2)
             aim = direction + 0.5 * push / push.norm(dim=-1, keepdim=True).clamp_min(1.0)
             place = self.goal[:, None] + radius * normalize(aim, dim=-1) + self.dodge()
             place[..., 2].clamp_(min=lowest)
