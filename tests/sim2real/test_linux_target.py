@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -157,11 +158,14 @@ def test_datagrams_that_come_late_twice_or_damaged_change_nothing(simulator: Any
     values[6] = 1.0
     onboard = simulator()
     onboard.begin(values)
+    chance = random.Random(0)
     for n in range(200):
         onboard.now += 0.002
         before = onboard.count
         onboard.send(np.full(16, np.nan), count=before)  # an older one
-        for damaged in (b"", b"short", os.urandom(96), struct.pack("<I", TO_US) + os.urandom(92), os.urandom(2000)):
+        # what it holds is none of 0, 1 and 2; with one of those, later and of the right size, it would be a measurement
+        unknown = struct.pack("<I", TO_US) + chance.randbytes(24) + b"\x03" + chance.randbytes(67)
+        for damaged in (b"", b"short", chance.randbytes(96), unknown, chance.randbytes(2000)):
             onboard.socket.sendto(damaged, ("127.0.0.1", onboard.port))
         onboard.send(values + 0.001 * n)
         assert next(what for what, _, _ in onboard.answers()) == ACTUATORS or n < 2

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.sim.envs.vec_env import VecEnv
@@ -176,7 +177,7 @@ def test_starts_differ_between_worlds_and_episodes(task):
 
 
 @every_task
-@pytest.mark.parametrize("randomize", ["none", "default"])
+@pytest.mark.parametrize("randomize", slow_but(["default"], ["none", "default"]))
 def test_seeds(task, randomize):
     """Through some episodes; what is drawn for the physics is drawn on top of all that is drawn without."""
     envs = [make(task, seed=seed, randomize=randomize, config={"episode_s": 0.2}) for seed in (1, 1, 2)]

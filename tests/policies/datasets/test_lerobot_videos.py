@@ -203,11 +203,20 @@ def test_files_are_decoded_once_and_pictures_not_kept(source: Path, tmp_path: Pa
     assert most <= 2 * len(SIZES)
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     ("layout", "sentence"),
     [
-        (Layout(missing=2), "file-001.mp4 is too short: episode 4 has its pictures 9 to 12, and it ends after 11"),
-        (Layout(video_fps=25), "file-000.mp4 has 25 pictures a second and the dataset 20 control steps"),
+        pytest.param(
+            Layout(missing=2),
+            "file-001.mp4 is too short: episode 4 has its pictures 9 to 12, and it ends after 11",
+            marks=SLOW,
+        ),
+        pytest.param(
+            Layout(video_fps=25), "file-000.mp4 has 25 pictures a second and the dataset 20 control steps", marks=SLOW
+        ),
         (Layout(shift=0.02), "episode 0 begins at picture 0.40 by its time stamp"),
     ],
 )

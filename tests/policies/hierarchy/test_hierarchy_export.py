@@ -80,6 +80,7 @@ def test_c_and_onnx_answer_as_torch_does_over_switches(memory: int, tmp_path: Pa
     assert Contract.read(tmp_path / "bundle") == contract
 
 
+@pytest.mark.slow
 def test_c_follows_other_observations_too(tmp_path: Path) -> None:
     policy, group = deployed()
     export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle")

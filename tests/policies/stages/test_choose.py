@@ -13,6 +13,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.policies.policy import Policy
 from rookery.policies.stages.chain import Beside, Link, StageChain
@@ -129,17 +130,10 @@ def stepped(policy: Policy, x: np.ndarray, allowed: np.ndarray | None) -> tuple[
 
 MOST = "mixed, masked"
 """The kind that has everything."""
-MEMORIES = pytest.mark.parametrize(
-    ("kind", "memory"),
-    [
-        (kind, memory) if memory == 0 or kind == MOST else pytest.param(kind, memory, marks=pytest.mark.slow)
-        for kind in ACTIONS
-        for memory in (0, 5)
-    ],
-)
+WITH_MEMORY = [(kind, memory) for kind in ACTIONS for memory in (0, 5)]
 
 
-@MEMORIES
+@pytest.mark.parametrize(("kind", "memory"), slow_but([("discrete", 0), (MOST, 0), (MOST, 5)], WITH_MEMORY))
 def test_torch_onnx_and_c_choose_alike(kind: str, memory: int, bundle_of: Bundles, tmp_path: Path) -> None:
     action = ACTIONS[kind]
     policy, folder = bundle_of(kind, memory)
@@ -176,14 +170,7 @@ def test_torch_onnx_and_c_choose_alike(kind: str, memory: int, bundle_of: Bundle
     np.testing.assert_allclose(commands[:, count:], low + (wanted[:, count:] + 1.0) / 2.0 * (high - low), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("kind", "memory"),
-    [
-        (kind, memory) if (kind, memory) == (MOST, 5) else pytest.param(kind, memory, marks=pytest.mark.slow)
-        for kind in ACTIONS
-        for memory in (0, 5)
-    ],
-)
+@pytest.mark.parametrize(("kind", "memory"), slow_but([(MOST, 5)], WITH_MEMORY))
 def test_the_bundle_proves_itself(kind: str, memory: int, bundle_of: Bundles) -> None:
     _, folder = bundle_of(kind, memory, targets=3)
     errors = check_bundle(folder)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 from torch import Tensor
 
 import rookery
@@ -246,10 +247,7 @@ def in_its_state(env: ShardedEnv, hooks: Any, lose: Any) -> None:
 PHASES = [before_reset, in_reset, half_in_a_step, after_a_step, between_steps, in_its_state]
 
 
-QUICK = (in_reset, half_in_a_step, between_steps)
-
-
-@pytest.mark.parametrize("phase", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PHASES])
+@pytest.mark.parametrize("phase", slow_but([half_in_a_step, between_steps], PHASES))
 def test_a_lost_process_is_replaced_where_that_is_wanted(env, reference, hooks, monkeypatch, phase):
     """And the environment goes on as if nothing had been."""
     monkeypatch.setattr("rookery.sim.envs.shard_history.MOST_CALLS", 3)

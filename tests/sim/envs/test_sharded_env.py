@@ -194,6 +194,7 @@ def test_an_error_in_a_shard_is_raised_and_the_environment_goes_on(pair: tuple[E
     three.step(torch.zeros(7, 1, 4))
 
 
+@pytest.mark.slow
 def test_neither_a_closed_one_nor_that_of_another_process_is_used() -> None:
     env = rookery.make("go2-velocity", 4, shards=2)
     try:

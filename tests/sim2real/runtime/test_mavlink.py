@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,16 @@ from rookery.sim2real.links.frames import (
 )
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.mavlink import MavlinkDrone
-from tests.sim2real.runtime.processes import fly, flying, free_port, mavlink, run_refused, vehicle, wait_for
+from tests.sim2real.runtime.processes import (
+    fly,
+    flying,
+    free_port,
+    mavlink,
+    run_refused,
+    tried_again,
+    vehicle,
+    wait_for,
+)
 
 CLIENT = Path(__file__).with_name("mavsdk_client.py")
 
@@ -57,9 +67,10 @@ def test_a_program_written_with_mavsdk_flies_our_vehicle() -> None:
     assert out["landed_height"] < 0.1
 
 
+@tried_again
 def test_a_bundle_flies_and_lands(hover_bundle: Path, tmp_path: Path) -> None:
     port = free_port(2)
-    log = tmp_path / "flight.mcap"
+    log = tmp_path / f"{time.time_ns()}.mcap"
     with vehicle(*options(port, port + 1)):
         code, report = fly(hover_bundle, "--link", mavlink(port), "--log", str(log))
     (one,) = report["vehicles"]

@@ -148,6 +148,7 @@ def test_a_program_written_with_unitrees_sdk_stands_our_vehicle_up() -> None:
     assert max(out["tau"]) > 2.0  # knees carry it
 
 
+@pytest.mark.slow
 @tried_again
 def test_our_link_walks_a_robot_made_of_unitrees_sdk(walk_bundle: Path) -> None:
     """A robot in the air, whose joints follow; its states come with its own CRC, and it tells no modes of motors."""
