@@ -258,7 +258,7 @@ def run(bench: Bench, sample: dict[str, Any], args: argparse.Namespace, save: Ca
     for budget_s in args.budgets:
         for row in sample["mutants"]:
             into = row.get("again") if args.again else row
-            if into is None or into.get("verdict", "survived") != "survived" or into.get("budget_s", 0.0) >= budget_s:
+            if into is None or into.get("verdict") in ("killed", "gone") or into.get("budget_s", 0.0) >= budget_s:
                 continue
             if time.monotonic() - start > args.stop:
                 return
