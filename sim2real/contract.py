@@ -59,6 +59,14 @@ class Delay:
     assumed: float = 0.0
     randomized: Span | None = (0.0, 0.0)
 
+    @property
+    def words(self) -> str:
+        """Such as "0 s, randomized 0 to 0.02 s"; what is assumed without randomization says nothing of an unknown training."""
+        if self.randomized is None:
+            return "not known"
+        low, high = self.randomized
+        return f"{self.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
+
 
 @dataclass(frozen=True)
 class Latency:

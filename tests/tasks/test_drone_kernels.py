@@ -188,3 +188,17 @@ def test_each_world_is_computed_alike_in_any_number_of_worlds():
         assert torch.equal(start_states(ids[:n], draws[:n], target, ranges), start[:n])
         for name, value in BodyFrame(n, A).observe(s[:n], {"target": target[:n]}, {}).items():
             assert torch.equal(value, seen[name][:n]), (name, n)
+
+
+@pytest.mark.parametrize(
+    ("error", "good"), [(0.5, False), (float(np.nextafter(np.float32(0.5), np.float32(0.0))), True)]
+)
+def test_a_success_is_nearer_than_its_bound(error, good):
+    """By one drone of two, after the last step: at the bound it has failed."""
+    sums = np.float32([[0.1, error]]), np.zeros((1, 2), np.float32)
+    success, *others = (np.full(1, np.nan, np.float32) for _ in range(4))
+    kernels.pursuit_metrics(
+        np.array([30]), 30, 0.5, np.ones((1, 2), np.float32), sums[0], np.ones(1, np.float32), sums[1],
+        np.zeros((1, 2), bool), success, *others,
+    )  # fmt: skip
+    assert success[0] == good
