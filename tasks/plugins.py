@@ -10,17 +10,13 @@ A task in a file needs no installation: its name is ``path/to/my_task.py:Land``.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.metadata
-import importlib.util
-import sys
 import traceback
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import object_in_file
 
 if TYPE_CHECKING:
     from rookery.sim.task import Task
@@ -35,24 +31,13 @@ def entry_points() -> dict[str, str]:
     return {e.name: e.value for e in importlib.metadata.entry_points(group=GROUP)}
 
 
-def is_file_task(task: str) -> bool:
-    """True where a task is named by its file, as ``my_task.py:Land``."""
-    return ".py:" in task
-
-
 def class_in_file(task: str) -> type[Task] | type[TaskSet]:
     """The class of a task or set that ``path/to/my_task.py:Land`` names.
 
     Raises:
         RookeryError: no such file or class, it is no Task, or the file fails to run (its traceback goes to stderr).
     """
-    path, _, name = task.rpartition(":")
-    module = module_of_file(Path(path))
-    found = vars(module).get(name)
-    if found is None:
-        classes = [k for k, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
-        raise unknown(f"class in {path}", name, classes)
-    return check_class(found, task)
+    return check_class(object_in_file(task), task)
 
 
 def check_class(found: object, task: str) -> type[Task] | type[TaskSet]:
@@ -67,62 +52,6 @@ def check_class(found: object, task: str) -> type[Task] | type[TaskSet]:
     if not (isinstance(found, type) and issubclass(found, (Task, TaskSet))):
         raise RookeryError(f"{task} is no task: give a class that derives from rookery.sim.task.Task.")
     return found
-
-
-def module_of_file(file: Path) -> ModuleType:
-    """The module of a Python file, imported once.
-
-    A file of a package (its folder has an __init__.py) is imported under its dotted name, so that it can import the package's
-    other modules; for any other file its folder can be imported from, as with ``python file.py``.
-
-    Raises:
-        RookeryError: there is no such file, or it fails to run.
-    """
-    file = file.resolve()
-    if not file.is_file():
-        raise RookeryError(
-            f"there is no file {file}: give the path of a Python file and a class in it, such as my_task.py:Land, from the "
-            "folder that the path starts in."
-        )
-    root = file.parent
-    parts = [file.stem]
-    while (root / "__init__.py").is_file():
-        parts.insert(0, root.name)
-        root = root.parent
-    if str(root) not in sys.path:
-        sys.path.append(str(root))
-    try:
-        return _import_package_module(".".join(parts), file) if len(parts) > 1 else _import_file(file)
-    except RookeryError:
-        raise
-    except Exception as e:
-        traceback.print_exc()
-        raise RookeryError(f"{file} fails to run ({type(e).__name__}: {e}): see the traceback above.") from e
-
-
-def _import_package_module(name: str, file: Path) -> ModuleType:
-    module = importlib.import_module(name)
-    if Path(module.__file__ or "").resolve() != file:
-        raise RookeryError(
-            f"{file} cannot be imported as {name}: {module.__file__} has that name already; rename the folder."
-        )
-    return module
-
-
-def _import_file(file: Path) -> ModuleType:
-    name = f"rookery_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
 
 
 def class_at(value: str, task: str) -> type[Task] | type[TaskSet]:

@@ -42,13 +42,13 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import refuse_log
 from rookery.sim.randomization.ranges import PRESETS
 from rookery.sim.specs import Group
+from rookery.sim.trust import refuse_untrusted as refuse_untrusted_task
+from rookery.sim.trust import remember
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 from rookery.sim2real.task_source import task_source
 from rookery.sim2real.upgrade import upgraded
-from rookery.tasks.trust import refuse_untrusted as refuse_untrusted_task
-from rookery.tasks.trust import remember
 
 RANGES = "randomization.toml"
 """Copy of the ranges' file in the run folder, so that a resume needs nothing else."""
@@ -130,7 +130,9 @@ def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | N
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
     settings.check()
-    remember(settings.task)  # so that its runs are used and resumed here without a question
+    own = settings.algorithm_config
+    for name in (settings.task, getattr(own, "encoder", ""), getattr(own, "network", "")):
+        remember(name)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
     settings = dataclasses.replace(
         settings,

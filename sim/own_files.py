@@ -1,0 +1,97 @@
+"""Python files of the user's own, of which ``path/to/my_task.py:Land`` names a class or function: tasks, stages, exporters."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from rookery.sim.errors import RookeryError, unknown
+
+
+def is_in_file(name: str) -> bool:
+    """True for a name such as ``my_task.py:Land``."""
+    return ".py:" in name
+
+
+def object_in_file(name: str) -> object:
+    """The class or function that ``path/to/my_task.py:Land`` names.
+
+    Raises:
+        RookeryError: no such file, nothing of that name in it, or it fails to run (its traceback goes to stderr).
+    """
+    path, _, inner = name.rpartition(":")
+    module = module_of_file(Path(path))
+    found = vars(module).get(inner)
+    if found is None:
+        own = [k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
+        raise unknown(f"class in {path}", inner, own)
+    return found
+
+
+def unknown_name(what: str, given: str, allowed: Iterable[str]) -> RookeryError:
+    """`unknown` for names that may stand in a file: says what a path without a class lacks."""
+    if given.endswith(".py"):
+        return RookeryError(f"{given!r} is a file: name the class in it, too, as {given}:MyClass.")
+    return unknown(what, given, allowed)
+
+
+def module_of_file(file: Path) -> ModuleType:
+    """The module of a Python file, imported once.
+
+    A file of a package (its folder has an __init__.py) is imported under its dotted name, so that it can import the package's
+    other modules; for any other file its folder can be imported from, as with ``python file.py``.
+
+    Raises:
+        RookeryError: there is no such file, or it fails to run.
+    """
+    file = file.resolve()
+    if not file.is_file():
+        raise RookeryError(
+            f"there is no file {file}: give the path of a Python file and a class in it, such as my_task.py:Land, from the "
+            "folder that the path starts in."
+        )
+    root = file.parent
+    parts = [file.stem]
+    while (root / "__init__.py").is_file():
+        parts.insert(0, root.name)
+        root = root.parent
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    try:
+        return _import_package_module(".".join(parts), file) if len(parts) > 1 else _import_file(file)
+    except RookeryError:
+        raise
+    except Exception as e:
+        traceback.print_exc()
+        raise RookeryError(f"{file} fails to run ({type(e).__name__}: {e}): see the traceback above.") from e
+
+
+def _import_package_module(name: str, file: Path) -> ModuleType:
+    module = importlib.import_module(name)
+    if Path(module.__file__ or "").resolve() != file:
+        raise RookeryError(
+            f"{file} cannot be imported as {name}: {module.__file__} has that name already; rename the folder."
+        )
+    return module
+
+
+def _import_file(file: Path) -> ModuleType:
+    name = f"rookery_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
