@@ -101,7 +101,7 @@ def encoder_class(name: str) -> type[Encodes]:
 
 
 def encoder_names() -> list[str]:
-    """What the setting `encoder` takes beside files; some entry points may be stages that do not encode."""
+    """Names that the setting `encoder` takes beside files; some entry points may be stages that do not encode."""
     return ["none", *encoders(), *(name for name in _entry_points() if name not in KINDS)]
 
 
