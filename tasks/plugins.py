@@ -10,6 +10,7 @@ A task in a file needs no installation: its name is ``path/to/my_task.py:Land``.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.metadata
 import traceback
@@ -44,13 +45,22 @@ def check_class(found: object, task: str) -> type[Task] | type[TaskSet]:
     """`found` as the class of a task or a set.
 
     Raises:
-        RookeryError: it is something else.
+        RookeryError: it is something else, or lacks what every task has.
     """
     from rookery.sim.task import Task
     from rookery.sim.task_set import TaskSet
 
     if not (isinstance(found, type) and issubclass(found, (Task, TaskSet))):
         raise RookeryError(f"{task} is no task: give a class that derives from rookery.sim.task.Task.")
+    if lacking := sorted(getattr(found, "__abstractmethods__", ())):
+        raise RookeryError(
+            f"{task} lacks {', '.join(f'{name}()' for name in lacking)}: write it into the class; `rookery new task NAME "
+            "--template stubbed` shows each."
+        )
+    if issubclass(found, Task) and not dataclasses.is_dataclass(getattr(found, "Config", None)):
+        raise RookeryError(
+            f"{task} has no Config: name the frozen dataclass of its values, Config: ClassVar[type] = MyConfig."
+        )
     return found
 
 

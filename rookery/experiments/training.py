@@ -186,6 +186,8 @@ def begin(
     algorithm, worlds = make_algorithm(settings, randomize, folder, worker)
     try:
         algorithm.check_length(settings.runner.total_steps)
+        if settings.runner.target_success is not None and "success" not in algorithm.env.metrics():
+            raise RookeryError(f"{settings.task} does not measure success: leave --target-success out.")
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
             if settings.skills is not None:

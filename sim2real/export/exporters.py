@@ -135,6 +135,8 @@ def _checked(found: object, shown: str) -> type[Exporter]:
             )
     for file in found.files:
         path = PurePosixPath(file)
+        if set("{}") & set(file.replace("{group}", "")):
+            raise RookeryError(f"{shown} writes {file!r}: the one name in braces is {{group}}.")
         if not file or path.is_absolute() or ".." in path.parts or str(path) != file:
             raise RookeryError(
                 f"{shown} writes {file!r}: give a path inside the export's folder, such as 'limits.csv'."
