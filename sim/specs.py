@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING
 
 from rookery.sim.action_spec import ActionSpec as ActionSpec
@@ -46,7 +47,7 @@ class Term:
 
     The policy sees ``clip((raw + noise * n + bias * b + drift * w) * scale, -clip, clip)``, where n is drawn anew at every
     control step (standard normal), b once an episode (uniform in [-1, 1]), and w is a random walk from 0 of variance 1 a
-    second; all only while randomisation asks for them.
+    second; all only while randomization asks for them.
 
     Args:
         name: identifier, unique in its group.
@@ -71,7 +72,8 @@ class Term:
         present: of a term of neighbors with one value each, which is above 0 where there is such a neighbor, and 0 for none.
 
     Raises:
-        ValueError: it is `local` and has a delay, or unit or frame are not those of the expression.
+        ValueError: it is `local` and has a delay, unit or frame are not those of the expression, or what is to be a number is
+            none.
     """
 
     name: str
@@ -93,6 +95,11 @@ class Term:
     present: bool = False
 
     def __post_init__(self) -> None:
+        for what in ("scale", "clip", "noise", "bias", "delay", "drift"):
+            given = getattr(self, what)
+            if not isinstance(given, Real) or math.isnan(given) or (what == "scale" and given == 0.0):
+                sort = "a number other than 0: hidden=True shows zeros" if what == "scale" else "a number"
+                raise ValueError(f"{what} of the term {self.name!r} is {given!r}: give {sort}.")
         if isinstance(self.value, int):
             object.__setattr__(self, "value", Quantity(self.name, self.value, self.unit or "1", self.frame))
         for what in ("unit", "frame"):

@@ -14,9 +14,11 @@ runs resume exactly.
 from __future__ import annotations
 
 import abc
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -297,3 +299,18 @@ class Task(Buffers, abc.ABC):
     @property
     def device(self) -> torch.device:
         return self.world.device
+
+
+def declared_groups(task: Task, name: str) -> dict[str, Group]:
+    """`task.groups()`.
+
+    Raises:
+        RookeryError: terms that cannot be, such as a sum of m and m/s, with the line of the task that has them.
+    """
+    try:
+        return task.groups()
+    except ValueError as error:
+        ours = str(Path(__file__).parent), "<"
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+        place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+        raise RookeryError(f"task {name!r} declares what cannot be{place}: {error}") from error

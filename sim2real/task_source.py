@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.sim.own_files import is_in_file
 from rookery.sim2real.provenance import checkout_commit
-from rookery.tasks.plugins import is_file_task
 from rookery.tasks.registry import find
 from rookery.version import __version__
 
@@ -64,7 +64,7 @@ def task_source(task: str) -> TaskSource:
     entry = find(task)
     names = dict.fromkeys(entry.task_of(member) for member in entry.members) or (task,)
     classes = tuple(find(name).load() for name in names)
-    return _source(classes, Path(task.rpartition(":")[0]).resolve() if is_file_task(task) else None)
+    return _source(classes, Path(task.rpartition(":")[0]).resolve() if is_in_file(task) else None)
 
 
 @functools.cache

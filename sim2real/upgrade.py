@@ -22,6 +22,7 @@ from rookery.sim.engines import make_world
 from rookery.sim.envs.concat_env import TASK
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import is_in_file
 from rookery.sim.quantities import command
 from rookery.sim.randomization.ranges import DEFAULT, Range
 from rookery.sim.untrusted import read_json
@@ -29,7 +30,6 @@ from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.group_json import FRAMES
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
-from rookery.tasks.plugins import is_file_task
 from rookery.tasks.registry import TaskEntry, find
 
 ADDED = ("frame", "formula", "expression", "initial", "estimated", "local", "clock")
@@ -113,7 +113,7 @@ def described(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rebuilt(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range]]:
     """The contract that the task gives today, and its default randomization."""
-    if is_file_task(values["task_id"]):
+    if is_in_file(values["task_id"]):
         raise RookeryError("it is a file, which is not run to read a contract")
     entry = find(values["task_id"])
     if entry.wrapper:

@@ -10,14 +10,14 @@ A task in a file needs no installation: its name is ``path/to/my_task.py:Land``.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.metadata
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.own_modules import module_of_file
+from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import object_in_file
 
 if TYPE_CHECKING:
     from rookery.sim.task import Task
@@ -32,37 +32,35 @@ def entry_points() -> dict[str, str]:
     return {e.name: e.value for e in importlib.metadata.entry_points(group=GROUP)}
 
 
-def is_file_task(task: str) -> bool:
-    """True where a task is named by its file, as ``my_task.py:Land``."""
-    return ".py:" in task
-
-
 def class_in_file(task: str) -> type[Task] | type[TaskSet]:
     """The class of a task or set that ``path/to/my_task.py:Land`` names.
 
     Raises:
         RookeryError: no such file or class, it is no Task, or the file fails to run (its traceback goes to stderr).
     """
-    path, _, name = task.rpartition(":")
-    module = module_of_file(Path(path))
-    found = vars(module).get(name)
-    if found is None:
-        classes = [k for k, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
-        raise unknown(f"class in {path}", name, classes)
-    return check_class(found, task)
+    return check_class(object_in_file(task), task)
 
 
 def check_class(found: object, task: str) -> type[Task] | type[TaskSet]:
     """`found` as the class of a task or a set.
 
     Raises:
-        RookeryError: it is something else.
+        RookeryError: it is something else, or lacks what every task has.
     """
     from rookery.sim.task import Task
     from rookery.sim.task_set import TaskSet
 
     if not (isinstance(found, type) and issubclass(found, (Task, TaskSet))):
         raise RookeryError(f"{task} is no task: give a class that derives from rookery.sim.task.Task.")
+    if lacking := sorted(getattr(found, "__abstractmethods__", ())):
+        raise RookeryError(
+            f"{task} lacks {', '.join(f'{name}()' for name in lacking)}: write it into the class; `rookery new task NAME "
+            "--template stubbed` shows each."
+        )
+    if issubclass(found, Task) and not dataclasses.is_dataclass(getattr(found, "Config", None)):
+        raise RookeryError(
+            f"{task} has no Config: name the frozen dataclass of its values, Config: ClassVar[type] = MyConfig."
+        )
     return found
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.sim.engines import ENGINES
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.own_files import is_in_file, unknown_name
 from rookery.tasks import plugins
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def task_names() -> list[str]:
 
 def is_task(name: str) -> bool:
     """True for a task's name, also for one in a file as ``my_task.py:Land``."""
-    return name in TASKS or plugins.is_file_task(name) or name in plugins.entry_points()
+    return name in TASKS or is_in_file(name) or name in plugins.entry_points()
 
 
 def find(task: str) -> TaskEntry:
@@ -137,10 +138,10 @@ def find(task: str) -> TaskEntry:
         RookeryError: an unknown name, with the nearest match; or a task that fails to load, after its traceback.
     """
     if task not in TASKS:
-        if plugins.is_file_task(task):
+        if is_in_file(task):
             TASKS[task] = TaskEntry.of(plugins.class_in_file(task), task)
         elif task in (points := plugins.entry_points()):
             register(TaskEntry.of(plugins.class_at(points[task], task), task))
         else:
-            raise unknown("task", task, task_names())
+            raise unknown_name("task", task, task_names())
     return TASKS[task]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.encoder_config import EncoderConfig
-from rookery.policies.stages import encoders
+from rookery.policies.stages import encoder_class
 from rookery.policies.stages.chain import Beside, Link
 from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.pictures import Convolutions, PictureOptions
@@ -107,7 +107,7 @@ def encoder_links(config: EncoderConfig, group: Group, frames: int) -> list[Link
     """
     if config.encoder == "none":
         return []
-    cls = encoders()[config.encoder]
+    cls = encoder_class(config.encoder)
     options = cls.options_of(config.encoder_options)
     if cls is Convolutions:
         options = PictureOptions(config.encoder_channels, config.encoder_kernels, config.encoder_strides)
@@ -123,7 +123,7 @@ def check_encoder(config: EncoderConfig, groups: Iterable[Group]) -> None:
     groups = list(groups)
     if config.encoder == "none" or any(encoder_links(config, group, group.history) for group in groups):
         return
-    cls = encoders()[config.encoder]
+    cls = encoder_class(config.encoder)
     names = ", ".join(dict.fromkeys(t.name for group in groups for t in group.observation))
     raise RookeryError(
         f"encoder={config.encoder} needs {cls.needs}, and this task observes none ({names:.200}): {cls.way_out}, or "

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rookery.policies.algorithms.checks import check_bounds
-from rookery.policies.stages import encoders
-from rookery.sim.errors import RookeryError, unknown
+from rookery.policies.stages import encoder_class, encoder_names, encoders
+from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import is_in_file, unknown_name
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class EncoderConfig:
 
     encoder: str = "none"
     """Stages that an observation goes through before the memory or the hidden layers, in policy and critic: none, cnn
-    (convolutions of each camera's own for its pictures, with `activation` after each), or another of policies/stages."""
+    (convolutions of each camera's own for its pictures, with `activation` after each), another of policies/stages, or one of
+    your own, as my_stage.py:Gain."""
     encoder_options: tuple[str, ...] = ()
     """Settings of another encoder than cnn, each as name=value."""
     encoder_channels: tuple[int, ...] = (16, 32)
@@ -27,14 +29,16 @@ class EncoderConfig:
     """Steps by which each convolution's kernel moves, in values of the layer before (4 and 2 in arXiv 1312.5602)."""
 
     def __post_init__(self) -> None:
-        if self.encoder != "none" and self.encoder not in encoders():
-            raise unknown("encoder", self.encoder, ["none", *encoders()])
+        if self.encoder not in encoder_names() and not is_in_file(self.encoder):
+            raise unknown_name("encoder", self.encoder, encoder_names())
         if self.encoder in ("none", "cnn") and self.encoder_options:
             raise RookeryError(
                 f"encoder_options is for other encoders than {self.encoder}: leave it out, or give encoder={_other()}."
             )
-        if self.encoder not in ("none", "cnn"):
-            encoders()[self.encoder].options_of(self.encoder_options)
+        if self.encoder not in ("none", "cnn") and not is_in_file(
+            self.encoder
+        ):  # a file runs only where a policy is made
+            encoder_class(self.encoder).options_of(self.encoder_options)
         lists = (self.encoder_channels, self.encoder_kernels, self.encoder_strides)
         check_bounds(self, ("encoder_channels", "encoder_kernels", "encoder_strides"), 1)
         if len({len(x) for x in lists}) != 1 or not lists[0]:

@@ -32,8 +32,9 @@ class PPOConfig(EncoderConfig):
     hidden: tuple[int, ...] = (64, 64)
     """Widths of the policy's hidden layers."""
     network: str = ""
-    """Factory of another network for the policy, as "package.module:function" of an installed package: called with the sizes
-    (inputs, outputs), it gives a torch.nn.Module; empty for a perceptron of `hidden`."""
+    """Factory of another network for the policy, as "package.module:function" of an installed package or
+    "my_file.py:function": called with the sizes (inputs, outputs), it gives a torch.nn.Module; empty for a perceptron of
+    `hidden`."""
     memory: Literal["none", "gru"] = "none"
     """Memory before the policy's network and before the critic's, each its own: none, or a gated recurrent unit. An update
     goes back in time through the rollout (`rollout_steps`), and its minibatches are whole sequences."""

@@ -22,13 +22,13 @@ class Encodes(Stage):
     """Base of such stages.
 
     Attributes:
-        encoder_name: what the setting calls it.
+        encoder_name: what the setting calls it; of those from outside this package their file and class, or entry point.
         needs: what a group must observe, in words; "" where any will do.
         way_out: how to observe it.
         Options: frozen dataclass of its settings: numbers, texts, and true or false.
     """
 
-    encoder_name: ClassVar[str]
+    encoder_name: ClassVar[str] = ""
     needs: ClassVar[str] = ""
     way_out: ClassVar[str] = ""
     Options: ClassVar[type]
@@ -46,7 +46,9 @@ class Encodes(Stage):
         Raises:
             RookeryError: options that do not go with these terms.
         """
-        raise NotImplementedError
+        raise RookeryError(
+            f"the stage {cls.kind} has no encoder(): write the class method into {cls.__name__}, as docs/stages.md shows."
+        )
 
     @classmethod
     def options_of(cls, given: Sequence[str]) -> Any:
@@ -62,7 +64,7 @@ class Encodes(Stage):
             if not equals:
                 raise RookeryError(f"encoder_options has {text!r}: give name=value, such as {_example(cls.Options)}.")
             if name not in hints:
-                raise unknown(f"option of encoder={cls.encoder_name}", name, hints)
+                raise unknown(f"option of encoder={cls.source or cls.encoder_name or cls.kind}", name, hints)
             values[name] = _value(name, value, hints[name])
         return cls.Options(**values)
 

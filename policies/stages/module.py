@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rookery.policies.stages.stage import Stage, Tensors, check_sizes
 from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import is_in_file, object_in_file
+from rookery.sim.trust import refuse_untrusted as refuse_untrusted_file
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +29,7 @@ class Module(Stage):
 
     Args:
         inputs, outputs: sizes of a row.
-        factory: "package.module:function", see `make_module`.
+        factory: "package.module:function" or "my_file.py:function", see `make_module`.
 
     Raises:
         RookeryError: a size below 1.
@@ -70,7 +73,7 @@ def make_module(path: str, inputs: int, outputs: int) -> nn.Module:
     """A module by the name of its factory.
 
     Args:
-        path: "package.module:function", importable; called with (inputs, outputs).
+        path: "package.module:function", importable, or "path/to/my_file.py:function"; called with (inputs, outputs).
         inputs, outputs: sizes of a row.
 
     Raises:
@@ -78,17 +81,23 @@ def make_module(path: str, inputs: int, outputs: int) -> nn.Module:
     """
     from torch import nn
 
-    name, _, function = path.partition(":")
-    try:
-        make = getattr(importlib.import_module(name), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise RookeryError(
-            f"network {path!r} cannot be imported ({error}): give package.module:function of an installed package."
-        ) from error
-    module = make(inputs, outputs)
+    module = _factory(path)(inputs, outputs)
     if not isinstance(module, nn.Module):
         raise RookeryError(f"network {path!r} gives {type(module).__name__}, not a torch.nn.Module.")
     return module
+
+
+def _factory(path: str) -> Callable[[int, int], object]:
+    if is_in_file(path):
+        return object_in_file(path)  # type: ignore[return-value]
+    name, _, function = path.partition(":")
+    try:
+        return getattr(importlib.import_module(name), function)  # type: ignore[no-any-return]
+    except (ImportError, AttributeError, ValueError) as error:
+        raise RookeryError(
+            f"network {path!r} cannot be imported ({error}): give package.module:function of an installed package, or "
+            "my_file.py:function."
+        ) from error
 
 
 def refuse_untrusted(path: str, file: object) -> None:
@@ -103,6 +112,9 @@ def refuse_untrusted(path: str, file: object) -> None:
     Raises:
         RookeryError: it is not trusted.
     """
+    if is_in_file(path):
+        refuse_untrusted_file(path, "network")
+        return
     name = path.partition(":")[0]
     trusted = ["rookery", *(t.strip() for t in os.environ.get(TRUSTED, "").split(","))]
     if not any(t and (name == t or name.startswith(f"{t}.")) for t in trusted):

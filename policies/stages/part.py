@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rookery.policies.stages.stage import Stage
+from rookery.sim.errors import RookeryError
 
 
 class StageModule(nn.Module):
@@ -18,6 +19,9 @@ class StageModule(nn.Module):
 
     Args:
         stage: what it computes.
+
+    Raises:
+        RookeryError: a weight without numbers.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -25,6 +29,10 @@ class StageModule(nn.Module):
         self.stage = stage
         bound = 1.0
         for name, weight in stage.weights().items():
+            if any(n < 1 for n in weight.shape):
+                raise RookeryError(
+                    f"{name} of the stage {stage.kind} has the shape {weight.shape}: give sizes of at least 1."
+                )
             if weight.statistic is not None:
                 self.register_buffer(name, torch.full(weight.shape, weight.statistic))
                 continue

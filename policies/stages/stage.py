@@ -70,6 +70,7 @@ class Stage:
 
     Attributes:
         kind: name in JSON, and beginning of the names of its weights and of its C function.
+        source: name in JSON of a class in a file, ``my_stage.py:Gain``; "" for others.
         formula: what it computes, as the contract says it to whoever writes a runtime.
         inputs, outputs: sizes of a row; fields or properties.
         state_size: numbers that it keeps from step to step, zero at an episode's start.
@@ -84,6 +85,7 @@ class Stage:
 
     kind: ClassVar[str]
     formula: ClassVar[str]
+    source: ClassVar[str] = ""
     depends: ClassVar[tuple[str, ...]] = ()
     in_place: ClassVar[bool] = False
     controlled: ClassVar[bool] = False
@@ -111,7 +113,7 @@ class Stage:
     def to_json(self) -> dict[str, Any]:
         """The stage as it stands in a contract."""
         fields = {f.name: plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return {"stage": self.kind, "formula": self.formula} | fields
+        return {"stage": self.source or self.kind, "formula": self.formula} | fields
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], line: str) -> Self:
@@ -171,7 +173,7 @@ class Stage:
 
     def forward(self, weights: Tensors, x: Tensor) -> Tensor:
         """Outputs [R, out] of a stage without state for inputs [R, in]."""
-        raise NotImplementedError
+        raise self._missing("forward")
 
     def own_module(self) -> nn.Module | None:
         """A torch module, with fresh weights, of a stage that another library computes; None for those that `step` does."""
@@ -219,7 +221,16 @@ class Stage:
         Args:
             name: of the function, and beginning of the names of its tables.
         """
-        raise NotImplementedError
+        raise self._missing("code")
+
+    def _missing(self, method: str) -> RookeryError:
+        """The error for a method that a stage must have."""
+        return RookeryError(
+            f"the stage {self.kind} has no {method}(): write it into {type(self).__name__}, as docs/stages.md shows, or give "
+            "`c_refused` the reason why it has no C."
+            if method == "code"
+            else f"the stage {self.kind} has no {method}(): write it into {type(self).__name__}, as docs/stages.md shows."
+        )
 
     def view(self, source: str) -> str:
         """C expression of its output where that is a part of its input, a pointer; "" for most."""

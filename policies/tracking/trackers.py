@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from rookery.policies.tracking.tracker import RunTracker
-from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.own_modules import module_of_file
+from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import is_in_file, unknown_name
 from rookery.sim.values import NONE
 
 __all__ = ["TRACKERS", "absolute_tracker", "check_trackers", "find_tracker", "register", "tracker_names"]
@@ -50,15 +50,10 @@ def tracker_names() -> list[str]:
     return list(dict.fromkeys([*TRACKERS, *_entry_points()]))
 
 
-def _in_file(name: str) -> bool:
-    """True where a tracker is named by its file, as ``my_tracker.py:Board``."""
-    return ".py:" in name
-
-
 def absolute_tracker(name: str) -> str:
     """The name with the full path of its file, for other folders; other names as they are."""
     path, sign, cls = name.rpartition(":")
-    return f"{Path(path).resolve()}{sign}{cls}" if _in_file(name) else name
+    return f"{Path(path).resolve()}{sign}{cls}" if is_in_file(name) else name
 
 
 def find_tracker(name: str) -> type[RunTracker]:
@@ -67,17 +62,12 @@ def find_tracker(name: str) -> type[RunTracker]:
     Raises:
         RookeryError: an unknown name, with the nearest match; one that fails to load; or a library that is not installed.
     """
-    if _in_file(name):
-        path, _, cls = name.rpartition(":")
-        module = module_of_file(Path(path))
-        if cls not in vars(module):
-            own = [k for k, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
-            raise unknown(f"class in {path}", cls, own)
-        found = _checked(vars(module)[cls], name)
+    if is_in_file(name):
+        found = _checked(object_in_file(name), name)
     else:
         known = TRACKERS.get(name) or _entry_points().get(name)
         if known is None:
-            raise unknown("tracker", name, [*tracker_names(), NONE])
+            raise unknown_name("tracker", name, [*tracker_names(), NONE])
         found = _load(known, name) if isinstance(known, str) else known
     if found.needs and importlib.util.find_spec(found.needs) is None:
         extra = f"pip install 'rookery[{found.extra}]'" if found.extra else f"install {found.needs}"

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rookery.sim.errors import FixedError, RookeryError, unknown
-from rookery.tasks.trust import TRUSTED
+from rookery.sim.trust import TRUSTED
 
 COMMANDS = {
     "new": "write a project with a task or robot of your own",

@@ -13,8 +13,8 @@ from rookery.experiments.runs import open_run
 from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.trust import refuse_untrusted
 from rookery.tasks.registry import find
-from rookery.tasks.trust import refuse_untrusted
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from rookery.making import TASKS_OF_SET, changes_of, full_config, members_of
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
+from rookery.sim.trust import refuse_untrusted
 from rookery.sim2real.compatibility import short
 from rookery.sim2real.task_source import TaskSource, task_source
 from rookery.tasks.registry import TASKS, find
-from rookery.tasks.trust import refuse_untrusted
 
 if TYPE_CHECKING:
     from rookery.sim2real.contract import Contract

@@ -69,7 +69,7 @@ def checkpoint_policies(folder: Path) -> dict[str, Policy]:
     from rookery.experiments.training import make_algorithm
     from rookery.policies.training import checkpoint
     from rookery.sim.errors import RookeryError
-    from rookery.tasks.trust import refuse_untrusted
+    from rookery.sim.trust import refuse_untrusted
 
     state = checkpoint.read_state(folder)
     if not state["settings"]:

@@ -11,8 +11,8 @@ from rookery.experiments.runs import open_run
 from rookery.making import changes_of, make
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.trust import refuse_untrusted
 from rookery.tasks.registry import is_task
-from rookery.tasks.trust import refuse_untrusted
 
 if TYPE_CHECKING:
     from rookery.sim.env import Act, Env
@@ -42,7 +42,7 @@ def make_env(
 
     Raises:
         RookeryError: a task or config this version lacks, an interface that the policy was not trained for, or a task in a file
-            that is not trusted (see rookery.tasks.trust).
+            that is not trusted (see rookery.sim.trust).
     """
     from rookery.sim2real.compatibility import check_compatible
 

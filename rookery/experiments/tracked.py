@@ -13,9 +13,9 @@ from rookery.policies.tracking.trackers import check_trackers
 from rookery.policies.tracking.tracking import Tracking
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
+from rookery.sim.trust import refuse_untrusted
 from rookery.sim.untrusted import read_json
 from rookery.sim.values import NONE, convert
-from rookery.tasks.trust import refuse_untrusted
 
 __all__ = ["refuse_untracked", "tracking_of"]
 

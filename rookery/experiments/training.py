@@ -43,13 +43,13 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import refuse_log
 from rookery.sim.randomization.ranges import PRESETS
 from rookery.sim.specs import Group
+from rookery.sim.trust import refuse_untrusted as refuse_untrusted_task
+from rookery.sim.trust import remember
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 from rookery.sim2real.task_source import task_source
 from rookery.sim2real.upgrade import upgraded
-from rookery.tasks.trust import refuse_untrusted as refuse_untrusted_task
-from rookery.tasks.trust import remember
 
 RANGES = "randomization.toml"
 """Copy of the ranges' file in the run folder, so that a resume needs nothing else."""
@@ -137,8 +137,9 @@ def start(
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
     settings.check()
-    for program in (settings.task, *settings.runner.trackers):
-        remember(program)  # so that its runs are used and resumed here without a question
+    own = settings.algorithm_config
+    for name in (settings.task, getattr(own, "encoder", ""), getattr(own, "network", ""), *settings.runner.trackers):
+        remember(name)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
     settings = dataclasses.replace(
         settings,
@@ -198,6 +199,8 @@ def begin(
     algorithm, worlds = make_algorithm(settings, randomize, folder, worker)
     try:
         algorithm.check_length(settings.runner.total_steps)
+        if settings.runner.target_success is not None and "success" not in algorithm.env.metrics():
+            raise RookeryError(f"{settings.task} does not measure success: leave --target-success out.")
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
             if settings.skills is not None:

@@ -130,6 +130,8 @@ class EpisodeLog(Buffers):
         metrics = self.task.metrics()
         names = tuple(metrics)
         if names != self._metrics.names:
+            if self.task.headline not in ("success", *names):
+                raise unknown(f"metric, the headline of {type(self.task).__name__},", self.task.headline, names)
             self._metrics = TensorTable(names, [(self._num_envs,)] * len(names), "measures")
         self._metrics.update(metrics)
         out = np.empty((len(names), len(ids)), np.float32)

@@ -279,6 +279,10 @@ def check_groups(
     privileged: Mapping[str, dict[str, Tensor]],
 ) -> None:
     """`check_terms` of all groups: of what is observed, of targets and of what further sets have."""
+    if set(observed) != set(groups):
+        raise RookeryError(
+            f"task {task!r} declares the groups {sorted(groups)}, but observe() gives {sorted(observed)}."
+        )
     for g, s in groups.items():
         shape = (num_envs, s.count)
         check_terms(task, observed[g], s.observation, shape)
@@ -292,6 +296,10 @@ def check_terms(
     """Refuse observations or targets that do not fit their declaration (called once, when an environment is made)."""
     giver = "observe()" if what == "observation" else "observe_privileged()"
     for t in declared:
+        if t.name not in terms and t.sensed:
+            raise RookeryError(
+                f"task {task!r}: the sensor of the term {t.name!r} has no `make`: give it a function from a world to a reader."
+            )
         if t.name not in terms:
             raise RookeryError(f"task {task!r} declares the {what} {t.name!r} but {giver} does not give it.")
         if tuple(terms[t.name].shape) != (*shape, t.size):

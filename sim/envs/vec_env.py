@@ -33,7 +33,7 @@ from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.sensors.sensor import Sensors
-from rookery.sim.task import Task
+from rookery.sim.task import Task, declared_groups
 from rookery.sim.threads import one_thread_each
 from rookery.sim.values import plain
 from rookery.sim.world import World
@@ -89,7 +89,7 @@ class VecEnv(Buffers, Env):
         task.world, task.steps, task.max_steps = world, self.steps, self.max_episode_steps
         task.rng, task.randomization_rng = self.rng, self._randomization_rng
         task.setup()
-        self.groups = task.groups()
+        self.groups = declared_groups(task, task_id)
         self.sensors = Sensors(world, self.groups, self._randomization_rng)
         self.teams = task.teams()
         self.objectives, self.causes = tuple(task.objectives), tuple(task.causes)
@@ -228,7 +228,7 @@ class VecEnv(Buffers, Env):
         for g, delay in self._delays.items():
             given[g], wrong = delay.clip(actions[g])
             if wrong >= 0:
-                raise not_finite(g, wrong)
+                raise not_finite(g, wrong, self._terms.get(g, {}))
             keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = given
         in_force = {g: delay.push(given[g]) for g, delay in self._delays.items()}

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.sensors.cameras import Cameras
 from rookery.sim.terms import Sensor
 from rookery.sim.terms.turning import yaw_of
 from rookery.sim.world import World
@@ -145,8 +144,6 @@ def scan_sensor(name: str, scan: HeightScan, mount: str, points: str) -> Sensor:
 
 class HeightReader:
     """Reads `scan_sensor`."""
-
-    cameras: Cameras | None = None
 
     def __init__(self, world: World, scan: HeightScan, mount: str) -> None:
         self._body = world.bodies([mount])

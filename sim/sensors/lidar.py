@@ -17,7 +17,6 @@ from numba import njit
 from torch import Tensor
 
 from rookery.sim.random_kernels import inlined
-from rookery.sim.sensors.cameras import Cameras
 from rookery.sim.terms import Sensor
 from rookery.sim.world import World
 
@@ -63,8 +62,6 @@ def ring_sensor(
 
 class Lidar:
     """Reads `ring_sensor`."""
-
-    cameras: Cameras | None = None
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
 """Sensors as terms: the environment builds what a term declares, and reads it whenever agents observe.
 
-    Term("lidar", lidar_ring(...), scale=1 / 3, noise=0.02)     # a Sensor is a quantity, and may be part of an expression
+    Term("lidar", ring_sensor(...), scale=1 / 3, noise=0.02)     # a Sensor is a quantity, and may be part of an expression
 
 A task names what sees and from where; it neither reads the sensor nor gives its values.
 """
@@ -23,10 +23,10 @@ from rookery.sim.world import World
 
 
 class Reader(Protocol):
-    """A sensor in the worlds of an environment."""
+    """A sensor in the worlds of an environment.
 
-    cameras: Cameras | None
-    """Those that it sees by, whose looks randomization may change."""
+    One that sees by `Cameras` has them as its attribute `cameras`, so that randomization may change how things look.
+    """
 
     def read(self) -> Tensor:
         """[N, A, d] now; valid until the next call."""
@@ -53,7 +53,8 @@ class Sensors(Buffers):
             for g, terms in self._terms.items()
         }
         self.on = any(self.readers.values())
-        cameras = [r.cameras for readers in self.readers.values() for r in readers.values() if r.cameras is not None]
+        made = [r for readers in self.readers.values() for r in readers.values()]
+        cameras: list[Cameras] = [r.cameras for r in made if getattr(r, "cameras", None) is not None]
         self._visual = VisualRandomization(cameras, rng) if cameras else None
         if self._visual is not None:
             self.child("visual", self._visual)
@@ -64,14 +65,14 @@ class Sensors(Buffers):
 
     def read(self, group: str) -> dict[str, Tensor]:
         """The sensors' values of a group by name, [N, A, d]."""
-        return {sensor.name: reader.read() for sensor, reader in self.readers[group].items()}
+        return {sensor.name: reader.read() for sensor, reader in self.readers.get(group, {}).items()}
 
     def fill(self, observed: dict[str, dict[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
         """A task's observations with the terms that sensors give; the same where there are none."""
         out = {}
         for g, values in observed.items():
             seen = self.read(g)
-            out[g] = {**values, **{t.name: t.expression.evaluate(seen) for t in self._terms[g]}}
+            out[g] = {**values, **{t.name: t.expression.evaluate(seen) for t in self._terms.get(g, ())}}
         return out
 
 

@@ -114,7 +114,10 @@ def read_bundle_contract(folder: Path) -> Contract:
     for files in bundle_files(contract).values():
         for name in files.values():
             if not (folder / name).is_file():
-                raise RookeryError(f"the bundle {folder} has no {name}: {AGAIN}.")
+                raise RookeryError(
+                    f"{folder} has no {name}, and --check compares all files of a bundle: `rookery export RUN --out DIR` "
+                    "without --target writes one."
+                )
     return contract
 
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Exporter:
             export: what `check` accepted.
             folder: the files of the exporters that it includes are there.
         """
-        raise NotImplementedError
+        raise RookeryError(f"the exporter {self.name!r} has no write(): write it into {type(self).__name__}.")
 
 
 def file_name(file: str, contract: Contract, group: str) -> str:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import traceback
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import is_in_file, object_in_file, unknown_name
 
 if TYPE_CHECKING:
     from rookery.sim2real.export.exporter import Exporter
@@ -65,11 +66,11 @@ def exporter(name: str) -> Exporter:
     Raises:
         RookeryError: an unknown name, with the nearest match; or an exporter that fails to load, after its traceback.
     """
-    if ".py:" in name:
-        return _in_file(name)()
+    if is_in_file(name):
+        return _checked(object_in_file(name), name)()
     found = EXPORTERS.get(name) or _entry_points().get(name)
     if found is None:
-        raise unknown("target", name, exporter_names())
+        raise unknown_name("target", name, exporter_names())
     return (_load(found, name) if isinstance(found, str) else found)()
 
 
@@ -117,18 +118,6 @@ def _load(value: str, name: str) -> type[Exporter]:
     return _checked(found, value)
 
 
-def _in_file(name: str) -> type[Exporter]:
-    from rookery.sim.own_modules import module_of_file
-
-    path, _, cls = name.rpartition(":")
-    module = module_of_file(Path(path))
-    found = vars(module).get(cls)
-    if found is None:
-        own = [k for k, v in vars(module).items() if isinstance(v, type) and v.__module__ == module.__name__]
-        raise unknown(f"class in {path}", cls, own)
-    return _checked(found, name)
-
-
 def _checked(found: object, shown: str) -> type[Exporter]:
     """`found` as the class of an exporter, with a name and with files inside the export's folder."""
     from rookery.sim2real.export.exporter import Exporter
@@ -146,6 +135,8 @@ def _checked(found: object, shown: str) -> type[Exporter]:
             )
     for file in found.files:
         path = PurePosixPath(file)
+        if set("{}") & set(file.replace("{group}", "")):
+            raise RookeryError(f"{shown} writes {file!r}: the one name in braces is {{group}}.")
         if not file or path.is_absolute() or ".." in path.parts or str(path) != file:
             raise RookeryError(
                 f"{shown} writes {file!r}: give a path inside the export's folder, such as 'limits.csv'."

@@ -19,7 +19,7 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.multirotor.parameters import DroneParameters
 from rookery.sim.quantities import ANGULAR_VELOCITY, LAST_ACTION, VELOCITY, WORLD_Z, body, last_action
@@ -68,7 +68,15 @@ class DroneConfig(PictureConfig, AirConfig):
 class DroneTask(Task):
     """Base of drone tasks. Subclasses set ``self.target`` [N, A, 3] before `place` and keep it current.
 
+    A start elsewhere: write it to ``self.target``, call `place`, and then write the goal to ``self.target``.
+
     Attributes:
+        drones: actuation and sensors; ``drones.bodies.pos`` [N, A, 3] m and ``drones.bodies.state`` [N, A, 13] (position,
+            quaternion w, x, y, z, velocity, angular velocity; world axes).
+        drone: parameters of the drone.
+        places: [A, 3] m, middle of the arena of each drone, world.
+        target: [N, A, 3] m, world: where each drone is to be.
+        crashed, crash_cause: [N, A] bool, and 1 + the index of its cause in `causes`.
         alive: [N, A] ones: the reward term of flying on.
     """
 
@@ -163,6 +171,7 @@ class DroneTask(Task):
         self.alive = torch.ones(n, a)
         self._fresh = self._neutral.numpy(), *self._actions, *self._crash
         places = [(i * cfg.spacing_m, 0.0, cfg.height_m) for i in range(a)]
+        self._detected = False  # in this control step
         self.places = torch.tensor(places)  # [A, 3] m, world
         self.facing = torch.zeros(n, a)  # rad, from world x, the middles of the headings of starts
 
@@ -213,6 +222,7 @@ class DroneTask(Task):
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         self._outdated.move()
+        self._detected = False
         last, previous = self._actions
         previous[:] = last
         last[:] = self.given["drone"].numpy()
@@ -281,18 +291,28 @@ class DroneTask(Task):
             collision: [N, A] bool, drones that have touched another; by default those whose bodies touch now.
         """
         touching = 2 * self.drone.body_radius + TOUCHING_M
+        self._detected = True
         kernels.detect_crashes(
             self.drones.bodies.state.numpy(), self._ground, self.drone.body_height, touching, out_of_bounds.numpy(),
             _NOBODY if collision is None else collision.numpy(), *self._crash,
         )  # fmt: skip
 
     def crash_where(self, mask: Tensor, cause: str) -> None:
-        """Add the crashes of a task's own cause, which counts before those of `detect_crashes`.
+        """Add the crashes of a task's own cause, which counts before those of `detect_crashes`; called after it.
 
         Args:
             mask: [N, A] bool.
             cause: one of `causes`.
+
+        Raises:
+            RookeryError: it is none of them, or `detect_crashes` was not called before.
         """
+        if cause not in self.causes:
+            raise unknown("cause of a crash", cause, self.causes)
+        if not self._detected:
+            raise RookeryError(
+                f"crash_where({cause!r}) before detect_crashes(), which would forget it: call it after that."
+            )
         self.crashed |= mask
         self.crash_cause[mask] = 1 + self.causes.index(cause)
 

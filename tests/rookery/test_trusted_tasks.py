@@ -10,8 +10,9 @@ import pytest
 
 from rookery.cli.main import main
 from rookery.scaffold import write_project
+from rookery.sim import trust
 from rookery.sim.errors import RookeryError
-from rookery.tasks import registry, trust
+from rookery.tasks import registry
 from rookery.tasks.registry import TASKS
 
 RAN = Path("ran")
@@ -108,6 +109,16 @@ def test_tasks_that_are_no_files_are_not_asked_about(task):
 def test_a_record_that_cannot_be_kept_is_no_error(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    trust.remember("task.py:T")
-    with pytest.raises(RookeryError):
-        trust.refuse_untrusted("task.py:T")
+    monkeypatch.setattr(trust, "_here", set())
+    task = str(tmp_path / "task.py:T")
+    (tmp_path / "task.py").touch()
+    trust.remember(task)
+    trust.refuse_untrusted(task)  # in this process it is trusted
+    trust._here.clear()
+    with pytest.raises(RookeryError, match="no training with it was begun here"):
+        trust.refuse_untrusted(task)
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path):
+    with pytest.raises(RookeryError, match=r"there is no file .*gone.py: go to the folder where it begins"):
+        trust.refuse_untrusted(str(tmp_path / "gone.py:T"))

@@ -156,12 +156,21 @@ def test_registered_exporters_and_what_is_wrong_with_them(contract: Contract, tm
         "already": made(),
         "no name": made(name=""),
         "is a text": made(name="text", files="note.txt"),
+        "the one name in braces is {group}": made(name="braces", files=("note{grup}.txt",)),
         "inside the export": made(name="above", files=("../note.txt",)),
         "is no exporter": int,
     }
     for why, cls in wrong.items():
         with pytest.raises(RookeryError, match=why):
             exporters.register(cls)
+
+
+@pytest.mark.usefixtures("registered")
+def test_an_exporter_that_writes_nothing_says_so(contract: Contract, tmp_path: Path) -> None:
+    exporters.register(type("Idle", (Exporter,), {"name": "idle"}))
+    with pytest.raises(RookeryError, match=r"the exporter 'idle' has no write\(\): write it into Idle"):
+        export_bundle({"drone": make_policy()}, contract, tmp_path / "out", target="idle")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.usefixtures("registered")

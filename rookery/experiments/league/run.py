@@ -51,9 +51,9 @@ from rookery.policies.training.lock import RunLock
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import make_folder, replace
+from rookery.sim.trust import refuse_untrusted
 from rookery.sim2real.task_source import task_source
 from rookery.tasks.registry import find
-from rookery.tasks.trust import refuse_untrusted
 
 Tell = Callable[[str], None]
 """Called with a line on what happens."""

@@ -21,11 +21,11 @@ from rookery.experiments.zoo import zoo
 from rookery.making import full_config
 from rookery.policies.training.store import save_policy
 from rookery.sim.errors import RookeryError
+from rookery.sim.trust import TRUSTED
 from rookery.sim.values import plain
 from rookery.sim2real.contract import Contract, Provenance
 from rookery.sim2real.task_source import task_source
 from rookery.tasks.registry import TASKS, find
-from rookery.tasks.trust import TRUSTED
 
 EASY = {"episode_s": 1.0, "settled_s": 0.2, "success_m": 2.5}
 QUICK = ["--episodes", "4", "--interval", "0.5", "--rounds", "0", "--combinations", "0", "--sweeps-only"]

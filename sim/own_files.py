@@ -1,4 +1,4 @@
-"""Python files of the user's own, such as my_task.py, as modules."""
+"""Python files of the user's own, of which ``path/to/my_task.py:Land`` names a class or function: tasks, stages, exporters."""
 
 from __future__ import annotations
 
@@ -7,12 +7,38 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import RookeryError, unknown
 
-__all__ = ["module_of_file"]
+
+def is_in_file(name: str) -> bool:
+    """True for a name such as ``my_task.py:Land``."""
+    return ".py:" in name
+
+
+def object_in_file(name: str) -> object:
+    """The class or function that ``path/to/my_task.py:Land`` names.
+
+    Raises:
+        RookeryError: no such file, nothing of that name in it, or it fails to run (its traceback goes to stderr).
+    """
+    path, _, inner = name.rpartition(":")
+    module = module_of_file(Path(path))
+    found = vars(module).get(inner)
+    if found is None:
+        own = [k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
+        raise unknown(f"class in {path}", inner, own)
+    return found
+
+
+def unknown_name(what: str, given: str, allowed: Iterable[str]) -> RookeryError:
+    """`unknown` for names that may stand in a file: says what a path without a class lacks."""
+    if given.endswith(".py"):
+        return RookeryError(f"{given!r} is a file: name the class in it, too, as {given}:MyClass.")
+    return unknown(what, given, allowed)
 
 
 def module_of_file(file: Path) -> ModuleType:

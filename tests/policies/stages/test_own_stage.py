@@ -1,0 +1,135 @@
+"""Stages from outside the package: in a file, or an entry point; trusted, checked, and stored like all others."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from rookery.policies import stages
+from rookery.policies.algorithms.chains import encoder_links
+from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.policy import Policy
+from rookery.policies.stages.chain import StageChain
+from rookery.policies.stages.perceptron import Perceptron
+from rookery.sim.errors import RookeryError
+from rookery.sim.trust import remember
+from tests.policies.policies_stages import group_of
+
+DOCS = Path(__file__).parents[3] / "docs" / "stages.md"
+GROUP = group_of(3, 2)
+
+
+def example() -> str:
+    """The stage of the page."""
+    return DOCS.read_text().partition("cat > gain.py <<'END'\n")[2].partition("\nEND\n")[0] + "\n"
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PPOConfig:
+    """Settings that name the page's stage, in a file that nobody has trusted."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("rookery.sim.trust._here", set())
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "gain.py").write_text(example())
+    return PPOConfig(encoder=f"{tmp_path / 'gain.py'}:Gain", encoder_options=("first=0.5",))
+
+
+def edit(config: PPOConfig, old: str, new: str) -> None:
+    """Change the stage's file, and trust it."""
+    file = Path(config.encoder.partition(":")[0])
+    text = re.sub(old, new, example())
+    assert text != example()
+    file.write_text(text)
+    remember(config.encoder)
+
+
+def test_a_file_runs_only_where_it_is_trusted(config: PPOConfig) -> None:
+    stored = [{"stage": config.encoder, "formula": "gain x, number by number", "size": 3, "first": 0.5}]
+    for read in (lambda: encoder_links(config, GROUP, 1), lambda: StageChain.from_json(stored)):
+        with pytest.raises(RookeryError, match=r"the stored stage is .*gain.py:Gain.*--trust-task"):
+            read()
+    file = Path(config.encoder.partition(":")[0])
+    assert not [m for m in sys.modules.values() if getattr(m, "__file__", None) == str(file)]
+    remember(config.encoder)
+    assert StageChain.from_json(stored).to_json() == stored
+
+
+def test_it_computes_and_comes_back_from_its_json(config: PPOConfig) -> None:
+    remember(config.encoder)
+    policy = Policy([*encoder_links(config, GROUP, 1), Perceptron(3, (), 3, "tanh")])
+    policy.initialize()
+    again = Policy(StageChain.from_json(policy.to_json()).links)
+    again.load_state_dict(policy.state_dict())
+    x = torch.randn(5, 3)
+    weight, bias = (policy.state_dict()[f"perceptron.{k}_0"] for k in ("weight", "bias"))
+    assert torch.allclose(again(x), 0.5 * x @ weight.T + bias, atol=1e-6)
+    assert "gain.gain" in policy.state_dict()
+
+
+def test_an_entry_point_has_the_name_of_its_kind(config: PPOConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {"gain": "gain:Gain", "other": "gain:Gain", "lost": "gain:Loss"}
+    monkeypatch.setattr(stages, "_entry_points", lambda: points)
+    (link,) = encoder_links(PPOConfig(encoder="gain", encoder_options=("first=2.0",)), GROUP, 1)
+    stored = Policy([link]).to_json()
+    assert stored[0]["stage"] == "gain"
+    assert StageChain.from_json(stored).links == (link,)
+    with pytest.raises(RookeryError, match="has the kind 'gain': give its entry point that name instead of 'other'"):
+        stages.stage_class("other")
+    with pytest.raises(RookeryError, match=r"'lost' fails to load from gain:Loss .*uninstall that package"):
+        stages.stage_class("lost")
+    del sys.modules["gain"]
+
+
+WRONG = {
+    "no dataclass": (r"@dataclass\(frozen=True\)\nclass Gain\(", "class Gain(", "is no dataclass: write @dataclass"),
+    "no kind": ('    kind: ClassVar.str. = "gain"\n', "", "has no kind: write one into the class"),
+    "a kind that is taken": ('= "gain"', '= "gru"', "has the kind 'gru': choose a name"),
+    "no stage": (r"class Gain\(Encodes\)", "class Gain", "is no stage: give a class that derives from"),
+    "no encoder": (r"def encoder\(", "def encodes(", r"gain has no encoder\(\): write the class method into Gain"),
+    "an option": (
+        "    first: float = 1.0",
+        "    last: float = 1.0",
+        r"unknown option of encoder=.*gain.py:Gain 'first'",
+    ),
+    "a size": (r"group.frame_size \* frames", "0", "size of the stage gain is 0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_class_that_cannot_be_is_refused(name: str, config: PPOConfig) -> None:
+    old, new, message = WRONG[name]
+    edit(config, old, new)
+    with pytest.raises(RookeryError, match=message):
+        encoder_links(config, GROUP, 1)
+
+
+def test_a_method_that_is_missing_is_named(config: PPOConfig) -> None:
+    edit(config, r"def (code|forward)\(", r"def \1_(")
+    policy = Policy(encoder_links(config, GROUP, 1))
+    with pytest.raises(RookeryError, match=r"the stage gain has no forward\(\): write it into Gain"):
+        policy(torch.zeros(1, 3))
+    with pytest.raises(RookeryError, match=r"the stage gain has no code\(\): .* the reason why it has no C"):
+        policy.chain.leaves[0].stage.code("p")
+
+
+def test_a_weight_without_numbers_is_refused(config: PPOConfig) -> None:
+    edit(config, r"Weight\(\(self.size,\)\)", "Weight((self.size, -1))")
+    with pytest.raises(RookeryError, match=r"gain of the stage gain has the shape \(3, -1\): give sizes of at least 1"):
+        Policy(encoder_links(config, GROUP, 1))
+
+
+@pytest.mark.parametrize(
+    ("encoder", "message"),
+    [
+        ("gain.py", "'gain.py' is a file: name the class in it, too, as gain.py:MyClass"),
+        ("attentoin", "unknown encoder 'attentoin': did you mean 'attention'"),
+        ("gru", "unknown encoder 'gru'"),
+    ],
+)
+def test_other_names_are_refused_when_they_are_read(encoder: str, message: str) -> None:
+    with pytest.raises(RookeryError, match=message):
+        PPOConfig(encoder=encoder)

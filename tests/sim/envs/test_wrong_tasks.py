@@ -1,0 +1,133 @@
+"""Mistakes of whoever writes a task: each is one sentence that names what is wrong."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+import torch
+
+import rookery
+from rookery.sim.engines.mujoco.world import MujocoWorld
+from rookery.sim.envs.vec_env import VecEnv
+from rookery.sim.errors import RookeryError
+from rookery.sim.quantities import POSITION, VELOCITY, body, place
+from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.task import Task
+from rookery.sim.terms import Sensor
+from rookery.sim.world import World
+from rookery.tasks.plugins import check_class
+from tests.sim.envs.test_vec_env import Cart, CartConfig, idle
+
+PUSH = ActionSpec("push", ("force",), (-10.0,), (10.0,), ("N",), (0.0,))
+
+
+class Range:
+    """A reader of a sensor, without cameras."""
+
+    def __init__(self, world: World) -> None:
+        self.joint = world.joints(["x"])
+
+    def read(self) -> torch.Tensor:
+        return 2.0 - self.joint.pos[:, None]
+
+
+def cart_of(**members: Any) -> VecEnv:
+    """A cart task with other members."""
+    task: Task = type("Wrong", (Cart,), members)(CartConfig())
+    return VecEnv(task, MujocoWorld(task.scene(), 3, 1), seed=1, task_id="wrong")
+
+
+def seeing(*terms: Any) -> dict[str, Any]:
+    """A cart of which one agent pushes, and observes these terms."""
+
+    def groups(self: Cart) -> dict[str, Group]:
+        return {"push": Group(1, tuple(t() if callable(t) else t for t in terms), PUSH)}
+
+    return {
+        "groups": groups,
+        "observe": lambda self: {"push": {"x": self.joint.pos[:, None]}},
+        "apply": lambda self, actions: self.motor.set_control(10 * actions["push"][:, 0]),
+        "rewards": lambda self: {"push": {"x": self.joint.pos}},
+    }
+
+
+WRONG_TERMS: dict[str, tuple[Callable[[], Term], str]] = {
+    "units": (lambda: Term("x", body(place("goal") - POSITION) + body(VELOCITY)), "m and m/s cannot be added"),
+    "unit": (
+        lambda: Term("x", 1, "m", noise=0.1) and Term("x", body(VELOCITY), "m"),
+        "has the unit 'm', its expression 'm/s'",
+    ),
+    "scale": (lambda: Term("x", 1, scale=0.0), "scale of the term 'x' is 0.0: give a number other than 0: hidden=True"),
+    "noise": (lambda: Term("x", 1, noise="small"), "noise of the term 'x' is 'small': give a number"),  # type: ignore[arg-type]
+    "nan": (lambda: Term("x", 1, bias=float("nan")), "bias of the term 'x' is nan: give a number"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TERMS)
+def test_a_term_that_cannot_be_names_its_line(name: str) -> None:
+    term, message = WRONG_TERMS[name]
+    line = inspect.getsourcelines(term)[1]
+    with pytest.raises(
+        RookeryError, match=rf"'wrong' declares what cannot be \(test_wrong_tasks.py, line {line}\): .*{message}"
+    ):
+        cart_of(**seeing(term))
+
+
+def test_groups_are_those_declared() -> None:
+    with pytest.raises(RookeryError, match=r"declares the groups \['push'\], but observe\(\) gives \['pusher'\]"):
+        cart_of(**seeing(Term("x", 1)) | {"observe": lambda self: {"pusher": {"x": self.joint.pos[:, None]}}})
+
+
+def test_a_sensor_needs_no_cameras_but_its_reader() -> None:
+    env = cart_of(**seeing(Term("x", 1), Term("range", Sensor("range", 1, "m", make=Range))))
+    obs, _ = env.reset()
+    assert torch.equal(obs["push"][..., 1], 2.0 - obs["push"][..., 0])
+    with pytest.raises(RookeryError, match="sensor of the term 'range' has no `make`: give it a function from a world"):
+        cart_of(**seeing(Term("x", 1), Term("range", Sensor("range", 1, "m"))))
+
+
+def test_a_nan_that_is_observed_is_named_before_the_policy() -> None:
+    env = cart_of(**seeing(Term("x", 1)))
+    env.reset()
+    bad = env.task.observe
+
+    def broken() -> Mapping[str, dict[str, torch.Tensor]]:
+        values = bad()
+        values["push"]["x"] = values["push"]["x"] / torch.tensor([1.0, 0.0, 1.0])[:, None, None]
+        return values
+
+    env.task.observe = broken  # type: ignore[method-assign, assignment]
+    obs, *_ = env.step({"push": torch.zeros(3, 1, 1)})
+    with pytest.raises(RookeryError, match="the observation 'x' of 'push' is NaN or infinite, first in world 1"):
+        env.step({"push": obs["push"] * torch.inf})
+
+
+def test_a_headline_is_a_metric() -> None:
+    env = cart_of(headline="succes")
+    env.reset()
+    for _ in range(9):
+        env.step(idle(env))
+    with pytest.raises(RookeryError, match="headline of Wrong, 'succes': did you mean 'success'"):
+        env.step(idle(env))  # in which the episodes end
+
+
+def test_a_class_that_lacks_something_says_so() -> None:
+    with pytest.raises(RookeryError, match=r"t lacks metrics\(\), reset\(\): write it into the class"):
+        check_class(type("T", (Cart,), {"__module__": __name__, "metrics": Task.metrics, "reset": Task.reset}), "t")
+    with pytest.raises(RookeryError, match="t has no Config: name the frozen dataclass of its values"):
+        check_class(type("T", (Cart,), {"Config": None}), "t")
+
+
+def test_crashes_of_a_tasks_own_come_after_the_detection() -> None:
+    task: Any = rookery.make("drone-land", 2, seed=0).unwrapped.task  # type: ignore[attr-defined]
+    mask = torch.tensor([[True], [False]])
+    with pytest.raises(RookeryError, match=r"crash_where\('hard_landing'\) before detect_crashes\(\)"):
+        task.crash_where(mask, "hard_landing")
+    task.detect_crashes(torch.zeros(2, 1, dtype=torch.bool))
+    with pytest.raises(RookeryError, match="unknown cause of a crash 'hardlanding': did you mean 'hard_landing'"):
+        task.crash_where(mask, "hardlanding")
+    task.crash_where(mask, "hard_landing")
+    assert task.crashed.tolist() == mask.tolist()
