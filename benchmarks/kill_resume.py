@@ -61,8 +61,10 @@ every = 4
 policy = "drone-hover"
 shift.position_error = 0.5
 [skills.rest]
-policy = "drone-hover-any"
+policy = "drone-hover"
 finished = "norm(position_error) > 0.3"
+[skills.pid]
+policy = "controller"
 """
 JOINT = [*PPO, "--skills", "skills.toml", "--skill-warmup", "1", "--learn-skills"]
 DAGGER = ["--steps", "6144", "--rollout-steps", "16", "--batch", "128"]

@@ -35,6 +35,14 @@ def network(group: Group, seed: int, memory: int = 0) -> Policy:
     return policy
 
 
+class Starts(FakeEnv):
+    """Says where episodes begin, as policies with memory want to know."""
+
+    @property
+    def episode_start(self) -> torch.Tensor:
+        return self.clock == 0
+
+
 def two(worlds: int = 6, agents: int = 2, seed: int = 3, **settings: Any) -> Any:
     """Two skills of two policies, each for three control steps, the first of which may end sooner."""
     env = FakeEnv(worlds, agents=agents, horizon=17, seed=seed)
@@ -188,8 +196,7 @@ def test_the_deployed_policy_has_the_learned_skills() -> None:
     env = two()
     ppo = trained(env, dataclasses.replace(CONFIG, learn_skills="together", **LEARNED))
     env.levels["point"].learners = []
-    task = FakeEnv(6, agents=2, horizon=17, seed=3)
-    task.__class__ = type("Told", (FakeEnv,), {"episode_start": property(lambda self: self.clock == 0)})
+    task = Starts(6, agents=2, horizon=17, seed=3)
     act, alone = act_with(ppo.policies(), env), act_with(env.deployed(ppo.policies()), task)
     one, other = env.reset(5)[0], task.reset(5)[0]
     for _ in range(30):
@@ -257,6 +264,25 @@ def test_the_divergence_from_the_stored_skill_is_that_of_gaussians() -> None:
     worker.actor.backward(by_mean)
     count = got.shape[1] - 2
     torch.testing.assert_close(got[:, :count], worker.gradients[:, :count], rtol=1e-4, atol=1e-6)
+
+
+def test_skills_that_are_too_weak_learn_to_be_stronger() -> None:
+    """Pushes of 0.05 left and right barely reach the origin within an episode; with their high level they learn larger ones."""
+    earned = {}
+    for how in ("off", "together"):
+        env = FakeEnv(16, horizon=20, limit=1e9, seed=1)
+        group = env.groups["point"]
+        made = skilled(env, {"left": constant(group, -0.05), "right": constant(group, 0.05)}, every=4)
+        learned: dict[str, Any] = {} if how == "off" else LEARNED | {"skill_learning_rate": 3e-3}
+        config = dataclasses.replace(CONFIG, rollout_steps=40, learn_skills=how, learning_rate=3e-3, **learned)
+        ppo = trained(made, config, updates=25)
+        act, rewards = act_with(made.deployed(ppo.policies()), start := Starts(64, horizon=20, limit=1e9, seed=2)), []
+        obs = start.reset()[0]
+        for _ in range(20):
+            obs, reward, *_ = start.step(act(obs))
+            rewards.append(reward["point"].mean().item())
+        earned[how] = sum(rewards) / 20
+    assert earned["together"] > earned["off"] + 0.1, earned
 
 
 def test_a_strong_divergence_keeps_a_skill_where_it_was() -> None:
