@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rookery.policies.tracking.tracker import RunTracker
 from rookery.sim.errors import RookeryError
-from rookery.sim.own_files import is_in_file, unknown_name
+from rookery.sim.own_files import is_in_file, object_in_file, unknown_name
 from rookery.sim.values import NONE
 
 __all__ = ["TRACKERS", "absolute_tracker", "check_trackers", "find_tracker", "register", "tracker_names"]
