@@ -95,7 +95,7 @@ class PillarField(Task):
             scene.add(partial(make, radius, high), name, pos=(2.0 + 2.0 * i, 20.0, 0.5 * high + FLOOR_GAP))
 
     def setup(self) -> None:
-        super().setup()
+        super().setup()  # type: ignore[safe-super]  # of the robot's task, next in order
         n = self.world.num_envs
         self.pillars = self.world.bodies([f"{name}/base" for name in self.pillar_names])
         for name in ("gap", "least_clearance", "distance", "progress", "there_at"):
