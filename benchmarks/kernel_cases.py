@@ -98,13 +98,16 @@ def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, state):
     torch.cat((goal + box * at, multiply(lean, about), speed * velocity, spin * rates), dim=-1, out=out)
 
 
-def detect_crashes(state, ground, least, reach, astray, collided, crashed, cause):
+def detect_crashes(state, ground, radius, height, touching, astray, collided, crashed, cause):
     s, g, out, why, hit = tensors(state, ground, astray, cause, crashed)
-    why.copy_(torch.where(s[..., 2] < g[:, None] + least, drones.GROUND, drones.OUT_OF_BOUNDS * out.long()))
+    level, tilted = s[..., [3, 6]].square().sum(-1), s[..., [4, 5]].square().sum(-1)
+    down = 2.0 * radius * (level * tilted).sqrt() + 0.5 * height * (level - tilted).abs()
+    low = s[..., 2] < g[:, None] + (down + touching).clamp_min(height)
+    why.copy_(torch.where(low, drones.GROUND, drones.OUT_OF_BOUNDS * out.long()))
     if len(collided):
         why.masked_fill_(torch.from_numpy(collided), drones.COLLISION)
     elif s.shape[1] > 1:
-        near = torch.cdist(s[..., :3], s[..., :3]) < reach
+        near = torch.cdist(s[..., :3], s[..., :3]) < 2.0 * radius + touching
         near.diagonal(dim1=1, dim2=2).fill_(False)
         why.masked_fill_(near.any(2), drones.COLLISION)
     hit.copy_(why > 0)

@@ -55,10 +55,24 @@ EYES = [
     "8",
 ]
 FEW = ["--steps", "1024", "--rollout-steps", "4", "--learning-starts", "256", "--buffer-size", "700", "--batch", "32"]
+SKILLS = """
+every = 4
+[skills.lead]
+policy = "drone-hover"
+shift.position_error = 0.5
+[skills.rest]
+policy = "drone-hover"
+finished = "norm(position_error) > 0.3"
+[skills.pid]
+policy = "controller"
+"""
+JOINT = [*PPO, "--skills", "skills.toml", "--skill-warmup", "1", "--learn-skills"]
 DAGGER = ["--steps", "6144", "--rollout-steps", "16", "--batch", "128"]
 WORDS = {
     "ppo": ["ppo", *PPO],
     "ppo-gru": ["ppo", *PPO, "--memory", "gru", "--memory-size", "8"],
+    "ppo-skills": ["ppo", *JOINT, "together"],
+    "ppo-skills-by-turns": ["ppo", *JOINT, "alternating", "--skill-turns", "2"],
     "sac": ["sac", *SAC],
     "sac-prioritised": ["sac", *SAC, "--priority-alpha", "0.6"],
     "sac-demonstrations": ["sac", *SAC],
@@ -251,6 +265,8 @@ def main() -> int:
                     record(Path(TASK), folder / "demos", 6, num_envs=6, config=EPISODE)
                     os._exit(0)
                 os.waitpid(recording, 0)
+            (folder / "skills.toml").write_text(SKILLS)
+            words = [str(folder / word) if word == "skills.toml" else word for word in words]
             if algorithm in FROM_DEMONSTRATIONS:
                 words += ["--data", str(folder / "demos")]
             made = row(algorithm, measure(algorithm, words, args.moments, chance, folder), args.seed)

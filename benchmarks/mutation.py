@@ -1,196 +1,213 @@
-"""Mutation testing: faults put into reward terms, observation terms and learning code, and whether the tests notice.
+"""Mutation testing: faults put into the package's logic, and whether the tests notice.
 
-    python benchmarks/mutation.py [--mutants 60] [--modules tasks/drones/hover.py ...] [--seed 0] [--out FILE]
-    python benchmarks/mutation.py --again FILE      # its survivors, with the tests that there are now
+    python benchmarks/mutation.py [--mutants 60] [--seed 0] [--modules sim/envs/delays.py ...] [--out FILE]
+    python benchmarks/mutation.py --again --seed 0 --out FILE     # survivors of a sample, with the tests that there are now
 
-Each mutant changes one place of one module (an operator, a sign, a constant, an index, the direction of a comparison, a
-function for its opposite) in a copy of the repository, where the module's tests then run until the first failure. A mutant
-that no test notices survives. Some are equivalent (another tolerance of a guard against division by zero): look at each.
+A line of code is drawn at random and one place of it changed (see mutants.py) in a copy of the repository, where the tests near
+to the module (see mutation_tests.py) then run until the first failure. A mutant that no test notices survives. Some are
+equivalent (a bound that no value reaches): look at each, and write the reason into FILE by hand, as "equivalent".
 
-The places are drawn at random, and so is the order of the modules, which have equal shares. A test that does not end within
---limit seconds has noticed; kernels take up to a minute to compile, so give more than the default to samples of them.
-FILE holds every mutant; to one that is equivalent write the reason by hand, as "equivalent".
+Of a report of `pytest --junitxml`, --durations learns how long each test takes, so that those of a mutant take no more than
+--budgets seconds; a mutant that makes them three times as long is noticed, too. FILE keeps the other samples that are in it,
+and the same command goes on with a sample that was interrupted, or that --stop ended.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import datetime
 import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from machine import commit, machine
-from mutation_tests import compiled, drawn, tests_of
+from mutants import Mutant, mutants
+from mutation_tests import ALARMS, IMPORTED, ROOT, UNKNOWN_S, compiled, distances, drawn, durations, importers, tests_of
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = ("assets", "sim", "robots", "tasks", "policies", "sim2real")
-ALARMS = ("tests/tasks/test_reference_rollouts.py", "tests/policies/test_reference_runs.py")
-"""Written-down numbers, which take no part."""
+from rookery.sim2real.gate.intervals import wilson
 
-OPERATORS: dict[type[ast.AST], ast.AST] = {
-    ast.Add: ast.Sub(), ast.Sub: ast.Add(), ast.Mult: ast.Div(), ast.Div: ast.Mult(), ast.Pow: ast.Mult(),
-    ast.FloorDiv: ast.Mult(), ast.Lt: ast.Gt(), ast.Gt: ast.Lt(), ast.LtE: ast.GtE(), ast.GtE: ast.LtE(),
-    ast.Eq: ast.NotEq(), ast.NotEq: ast.Eq(), ast.And: ast.Or(), ast.Or: ast.And(), ast.BitAnd: ast.BitOr(),
-    ast.BitOr: ast.BitAnd(), ast.Is: ast.IsNot(), ast.IsNot: ast.Is(),
-}  # fmt: skip
-SCRIPTS = ("controller", "expert_targets", "markers", "scene", "safety_limits")
-"""Functions of tasks that are neither rewards nor observations: their places are left out."""
-NAMES = {"sin": "cos", "cos": "sin", "amin": "amax", "amax": "amin", "minimum": "maximum", "maximum": "minimum", "sum": "mean",
-         "mean": "sum", "min": "max", "max": "min", "clamp_min": "clamp_max", "terminated": "truncated",
-         "truncated": "terminated", "abs": "neg", "square": "abs", "any": "all", "all": "any"}  # fmt: skip
+LEFT_BEHIND = (".git", ".venv*", ".site*", ".types", ".hypothesis", ".run", "runs", ".*_cache", "shared")
+"""Of the repository, what the copy has not."""
+STARTING_S = 30.0
+COMPILING_S = 90.0
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One changed place.
-
-    Args:
-        module: path in the repository.
-        line: of the place.
-        start, stop: its characters in the file.
-        old, new: its text before and after.
-        text: the first line that it is in.
-    """
-
-    module: str
-    line: int
-    start: int
-    stop: int
-    old: str
-    new: str
-    text: str
-
-
-def mutants(module: str, source: str) -> list[Mutant]:
-    """All places of a module's functions that can be changed."""
-    tree = ast.parse(source)
-    starts = [0]
-    for text in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(text.encode()))
-    raw = source.encode()
-    found = []
-    for node in (node for function in _functions(tree) for node in _expressions(function)):
-        for new in _changes(node):
-            start = starts[node.lineno - 1] + node.col_offset
-            stop = starts[node.end_lineno - 1] + node.end_col_offset
-            old = raw[start:stop].decode()
-            text = ast.unparse(ast.fix_missing_locations(new))
-            bare = isinstance(new, ast.Constant | ast.Attribute)
-            line = source.splitlines()[node.lineno - 1].strip()
-            found.append(Mutant(module, node.lineno, start, stop, old, text if bare else f"({text})", line))
-    return found
-
-
-def _functions(tree: ast.AST) -> Iterator[ast.AST]:
-    """The outermost functions. Numbers outside of them are chosen, such as defaults of configs: nothing says what is right."""
-    for child in ast.iter_child_nodes(tree):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield child
-        elif isinstance(child, ast.ClassDef):
-            yield from _functions(child)
-
-
-def _expressions(tree: ast.AST) -> Iterator[ast.expr]:
-    """Expressions that compute something: no docstrings, annotations, messages, decorators or default arguments."""
-    if isinstance(tree, ast.Raise | ast.Assert | ast.arguments | ast.JoinedStr | ast.Import | ast.ImportFrom):
-        return
-    if isinstance(tree, ast.FunctionDef) and tree.name in SCRIPTS:
-        return
-    if (
-        isinstance(tree, ast.Call)
-        and isinstance(tree.func, ast.Name)
-        and tree.func.id in ("print", "Term", "isinstance")
-    ):
-        return
-    if isinstance(tree, ast.expr):
-        yield tree
-    for name, value in ast.iter_fields(tree):
-        if name in ("annotation", "returns", "decorator_list", "bases", "keywords") and not isinstance(tree, ast.Call):
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from _expressions(child)
-
-
-def _changes(node: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
-        yield ast.BinOp(node.left, OPERATORS[type(node.op)], node.right)  # type: ignore[arg-type]
-    elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in OPERATORS:
-        yield ast.Compare(node.left, [OPERATORS[type(node.ops[0])]], node.comparators)  # type: ignore[list-item]
-    elif isinstance(node, ast.BoolOp):
-        yield ast.BoolOp(OPERATORS[type(node.op)], node.values)  # type: ignore[arg-type]
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.Invert | ast.Not):
-        yield node.operand
-    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
-        yield ast.Constant(not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
-        yield ast.Constant(node.value + 1)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, float):
-        yield ast.Constant(1.0 if node.value == 0.0 else 1.5 * node.value)
-    elif isinstance(node, ast.Attribute) and node.attr in NAMES:
-        yield ast.Attribute(node.value, NAMES[node.attr], node.ctx)
-
-
-def copy_repository(to: Path) -> None:
-    """The packages as one importable `rookery`, with the tests and their settings; times of files stay, so that Numba's caches
-    hold."""
-    shutil.copytree(ROOT / "rookery", to / "rookery")
-    for package in PACKAGES:
-        shutil.copytree(ROOT / package, to / "rookery" / package)
-        (to / package).symlink_to(to / "rookery" / package)
-    shutil.copytree(ROOT / "tests", to / "tests")
-    shutil.copytree(ROOT / "docs" / "examples", to / "docs" / "examples")
-    shutil.copy(ROOT / "pyproject.toml", to)
-
-
-def notice(copy: Path, tests: tuple[str, ...], limit_s: float, cache: str = "") -> str | None:
-    """The test that fails, "time" for one that does not end, None where all pass.
+class Bench:
+    """Where and how tests run.
 
     Args:
         copy: of the repository.
-        tests: files.
-        limit_s: for all of them.
-        cache: folder in which Numba keeps what it compiles, in place of the copy's.
+        seconds: by file and by test, see `durations`.
     """
+
+    copy: Path
+    seconds: Mapping[str, float]
+
+
+IMPORTS = """
+import sys
+from importlib.machinery import PathFinder
+
+
+class Copy:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "rookery" or name in {names}:
+            return PathFinder.find_spec(name, [{copy!r}])
+
+
+sys.meta_path.insert(0, Copy)
+"""
+
+
+def copy_repository(to: Path) -> None:
+    """The repository in `to`/repository, times of files included, so that Numba's caches hold, and in `to`/imports what lets
+    every Python that finds that folder import `rookery` from there."""
+    copy = to / "repository"
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
+    shutil.copytree(ROOT / "tests" / "shared", copy / "tests" / "shared")
+    names = {f"rookery.{package}" for package in IMPORTED if package != "rookery"}
+    (to / "imports").mkdir()
+    (to / "imports" / "sitecustomize.py").write_text(IMPORTS.format(names=names, copy=str(copy)))
+
+
+def environment(copy: Path) -> dict[str, str]:
+    """Variables for processes that import the copy."""
+    return os.environ | {"PYTHONPATH": str(copy.parent / "imports"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def check_copy(copy: Path) -> None:
+    """Refuse to go on where the repository itself is imported."""
+    command = [sys.executable, "-c", "import rookery.sim.errors as e, rookery.cli as c; print(e.__file__, c.__file__)"]
+    found = subprocess.run(command, cwd=copy, env=environment(copy), capture_output=True, text=True, check=True).stdout
+    if not all(Path(file).is_relative_to(copy) for file in found.split()):
+        raise SystemExit(f"tests would not run on the copy but on {found}")
+
+
+def notice(bench: Bench, module: str, tests: list[str], budget_s: float) -> tuple[str, str]:
+    """The verdict, and the test that it is by: "killed", "timeout" or "survived".
+
+    Args:
+        bench: where tests run.
+        module: the changed one, or "".
+        tests: files, or node ids.
+        budget_s: that they were chosen for. A test that takes a quarter of it gives way to the others, in the first file one
+            that takes it all.
+    """
+    of_file = {name: bench.seconds.get(name, UNKNOWN_S) for name in tests}
+    long = []
+    for name, seconds in bench.seconds.items():
+        file, _, case = name.partition("::")
+        if case and file in of_file and seconds > (budget_s if file == tests[0] else budget_s / 4):
+            long.append(name)
+            of_file[file] -= seconds
+    limit = STARTING_S + 3.0 * sum(of_file.values()) + (COMPILING_S if module and compiled(module) else 0.0)
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow",
-               *(f"--ignore={alarm}" for alarm in ALARMS), *(t for t in tests if t not in ALARMS)]  # fmt: skip
-    environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    if cache:
-        environment["NUMBA_CACHE_DIR"] = cache
-    try:
-        done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return "time"
-    if done.returncode == 0:
-        return None
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0].split(" - ")[0] if failed else done.stdout[-200:] + done.stderr[-200:]
+               *(f"--ignore={alarm}" for alarm in ALARMS), *(f"--deselect={name}" for name in long), *tests]  # fmt: skip
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(
+        command, cwd=bench.copy, env=environment(bench.copy), text=True, start_new_session=True, **pipes
+    ) as process:
+        try:
+            out = process.communicate(timeout=limit)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "timeout", ""
+    if process.returncode == 4:
+        raise SystemExit(f"pytest does not run:\n{out}")
+    if process.returncode in (0, 5):  # 5: none of the tests is left
+        return "survived", ""
+    failed = [line for line in out.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return "killed", failed[0].split(" - ")[0] if failed else out[-200:]
 
 
 def draw(copy: Path, modules: list[str], count: int, seed: int) -> list[Mutant]:
-    """`count` mutants of a copy of the repository, modules having equal shares."""
+    """`count` mutants of a copy of the repository, one of each of as many lines, which are all as likely."""
+    lines: dict[tuple[str, int], list[Mutant]] = {}
+    for module in sorted(modules):
+        for mutant in mutants(module, (copy / module).read_text()):
+            lines.setdefault((module, mutant.line), []).append(mutant)
     chance = random.Random(seed)
-    modules = chance.sample(modules, len(modules))
-    by_module = {m: mutants(m, (copy / m).read_text()) for m in modules}
-    for found in by_module.values():
-        chance.shuffle(found)
-    turns = [m for k in range(count) for m in modules if k < len(by_module[m])]
-    used: dict[str, int] = dict.fromkeys(modules, 0)
-    drawn = []
-    for module in turns[:count]:
-        drawn.append(by_module[module][used[module]])
-        used[module] += 1
-    return drawn
+    return [chance.choice(lines[line]) for line in chance.sample(sorted(lines), min(count, len(lines)))]
+
+
+def tried(bench: Bench, mutant: Mutant, budget_s: float) -> dict[str, Any]:
+    """Put a mutant into the copy, run its tests, take it out: "verdict", "by", "budget_s" and "seconds"."""
+    start = time.monotonic()
+    file = bench.copy / mutant.module
+    original = file.read_bytes()
+    kept = file.stat()
+    with set_aside(bench.copy, mutant.module):
+        file.write_bytes(original[: mutant.start] + mutant.new.encode() + original[mutant.stop :])
+        # Another time for what Python and Numba keep of the file, and none that makes the others' kernels look outdated.
+        os.utime(file, (kept.st_atime, kept.st_mtime - 10.0 - random.randrange(10**6)))
+        try:
+            tests = tests_of(mutant.module, bench.seconds, budget_s)
+            verdict, by = notice(bench, mutant.module, tests, budget_s)
+        finally:
+            file.write_bytes(original)
+            os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    print(f"{mutant.module}:{mutant.line} {mutant.old!r} -> {mutant.new!r}: {verdict} {by}", flush=True)
+    return {"verdict": verdict, "by": by, "budget_s": budget_s, "seconds": round(time.monotonic() - start, 1)}
+
+
+@contextmanager
+def set_aside(copy: Path, module: str) -> Iterator[None]:
+    """Hide what Numba has compiled of a module, and of those that may have its functions inside, until the end."""
+    of = [copy / name for name in distances(module) if not name.startswith("tests/")] if compiled(module) else []
+
+    def kept() -> list[Path]:
+        return [file for path in of for file in path.parent.glob(f"__pycache__/{path.stem}.*.nb[ic]")]
+
+    with tempfile.TemporaryDirectory(dir=copy) as aside:
+        moved = {file: Path(aside, str(i)) for i, file in enumerate(kept())}
+        for file, place in moved.items():
+            file.rename(place)
+        try:
+            yield
+        finally:
+            for file in kept():
+                file.unlink()
+            for file, place in moved.items():
+                place.rename(file)
+
+
+def located(copy: Path, row: Mapping[str, Any]) -> Mutant | None:
+    """A row's mutant where its place is now, None where the code is gone."""
+    if not (copy / row["module"]).exists():
+        return None
+    now = mutants(row["module"], (copy / row["module"]).read_text())
+    same = [m for m in now if (m.old, m.new, m.text) == (row["old"], row["new"], row["text"])]
+    return min(same, key=lambda m: abs(m.line - row["line"]), default=None)
+
+
+def check_tests(bench: Bench, rows: list[dict[str, Any]]) -> bool:
+    """Take the verdict from mutants that a test has noticed which fails without any mutant, too; True where there are none."""
+    named = [str(row.get("by")).partition(" ")[2] for row in rows if "::" in str(row.get("by"))]
+    whole = sorted({name.partition("[")[0] for name in named})  # all cases of each
+    bad: list[str] = []
+    while tests := [name for name in whole if name not in bad]:
+        verdict, by = notice(bench, "", tests, 1e3)
+        if verdict != "killed":
+            break
+        bad.append(by.split(" ", 1)[-1].partition("[")[0])
+        print(f"fails without any mutant, and so counts for nothing: {by}", flush=True)
+    for row in rows:
+        if str(row.get("by")).partition(" ")[2].partition("[")[0] in bad:
+            row.clear() if "module" not in row else row.pop("verdict")
+    return not bad
 
 
 def main() -> int:
@@ -198,107 +215,122 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=60)
     parser.add_argument("--modules", nargs="+", default=None)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--limit", type=float, default=240.0, help="seconds for the tests of one mutant")
+    parser.add_argument("--budgets", type=float, nargs="+", default=[15.0, 45.0],
+                        help="seconds of tests for one mutant: at first, and then for those that have survived")  # fmt: skip
+    parser.add_argument("--durations", type=Path, default=None, help="report of pytest --junitxml")
+    parser.add_argument(
+        "--stop", type=float, default=float("inf"), help="seconds after which no further mutant is tried"
+    )
     parser.add_argument("--out", type=Path, default=None)
-    parser.add_argument("--again", type=Path, default=None, help="a file of --out, whose survivors are tried")
+    parser.add_argument("--again", action="store_true", help="try a sample's survivors")
     args = parser.parse_args()
-    rows: list[dict[str, object]] = []
-    if args.again is not None:
-        args.out = args.again
-        rows = json.loads(args.again.read_text())["mutants"]
-    args.about = {"commit": commit(), "machine": machine()}  # of what is copied: work may go on meanwhile
-    start = time.monotonic()
+    samples: list[dict[str, Any]] = []
+    if args.out is not None and args.out.exists():
+        samples = json.loads(args.out.read_text())["samples"]
     with tempfile.TemporaryDirectory() as temporary:
-        copy = Path(temporary)
-        copy_repository(copy)
-        if args.again is not None:
-            run_again(copy, rows, args.limit)
-        else:
-            for mutant in draw(copy, args.modules or drawn(), args.mutants, args.seed):
-                rows.append(asdict(mutant) | {"noticed": tried(copy, mutant, args.limit)})
-                save(rows, args, time.monotonic() - start)
-        save(rows, args, time.monotonic() - start)
-        check_tests(copy, rows, 10 * args.limit)
-    survivors = sum(row.get("again", row["noticed"]) is None for row in rows)
-    print(f"{survivors} of {len(rows)} mutants survive")
+        bench = Bench(Path(temporary, "repository"), durations(args.durations))
+        sample = next((s for s in samples if s["seed"] == args.seed), None)
+        about = {"commit": commit(), "date": str(datetime.date.today())}  # of what is copied: work may go on meanwhile
+        copy_repository(Path(temporary))
+        check_copy(bench.copy)
+        importers()  # read now, too
+        if sample is None:
+            found = draw(bench.copy, args.modules or drawn(), args.mutants, args.seed)
+            sample = {
+                "seed": args.seed,
+                **about,
+                "wall_s": 0.0,
+                "checked": False,
+                "mutants": [asdict(m) for m in found],
+            }
+            samples.append(sample)
+        run(bench, sample, args, lambda: save(samples, args))
+    verdicts = [row.get("verdict", "untried") for row in sample["mutants"]]
+    print(", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in sorted(set(verdicts))))
     return 0
 
 
-def check_tests(copy: Path, rows: list[dict[str, object]], limit_s: float) -> None:
-    """Refuse a sample in which a test noticed that fails without any mutant, too."""
-    noticed = [str(row.get("again", row["noticed"])) for row in rows]
-    tests = [text.split(" ", 1)[1].partition("[")[0] for text in noticed if text.startswith(("FAILED ", "ERROR "))]
-    if tests and (failed := notice(copy, tuple(dict.fromkeys(tests)), limit_s)) is not None:
-        raise SystemExit(f"tests fail without any mutant, and so count for nothing: {failed}")
+def run(bench: Bench, sample: dict[str, Any], args: argparse.Namespace, save: Callable[[], None]) -> None:
+    """Try the mutants of a sample that have not been tried, or its survivors."""
+    start, before = time.monotonic(), sample["wall_s"]
+    if args.again:
+        begin_again(sample, max(args.budgets))
+    for budget_s in args.budgets:
+        for row in sample["mutants"]:
+            into = row.get("again") if args.again else row
+            if into is None or into.get("verdict") in ("killed", "gone") or into.get("budget_s", 0.0) >= budget_s:
+                continue
+            if time.monotonic() - start > args.stop:
+                return
+            mutant = located(bench.copy, row)
+            into |= tried(bench, mutant, budget_s) if mutant else {"verdict": "gone", "by": "", "seconds": 0.0}
+            sample |= {"wall_s": round(before + time.monotonic() - start, 1), "checked": False}
+            save()
+    if not sample["checked"] and time.monotonic() - start <= args.stop:
+        sample["checked"] = check_tests(bench, [row.get("again", row) for row in sample["mutants"]])
+        save()
 
 
-def tried(copy: Path, mutant: Mutant, limit_s: float) -> str | None:
-    """Put a mutant into the copy, run its tests, take it out; see `notice`."""
-    file = copy / "rookery" / mutant.module
-    original = file.read_bytes()
-    kept = file.stat()
-    file.write_bytes(original[: mutant.start] + mutant.new.encode() + original[mutant.stop :])
-    with tempfile.TemporaryDirectory() as folder:  # other kernels are compiled with the mutated one inside
-        noticed = notice(copy, tests_of(mutant.module), limit_s, folder if compiled(mutant.module) else "")
-    file.write_bytes(original)
-    os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
-    print(f"{mutant.module}:{mutant.line} {mutant.old!r} -> {mutant.new!r}: {noticed or 'SURVIVES'}", flush=True)
-    return noticed
+def begin_again(sample: dict[str, Any], budget_s: float) -> None:
+    """Let survivors that are not equivalent be tried with the tests of now, or go on with a round of that which was stopped."""
+    left = [row for row in sample["mutants"] if row["verdict"] == "survived" and not row.get("equivalent")]
+    open_ = [row for row in left if row.get("again", {}).get("verdict", "survived") == "survived"]
+    over = all(row.get("again", {}).get("budget_s", 0.0) >= budget_s for row in open_)
+    for row in open_:
+        row["again"] = {} if over else row.get("again", {})
 
 
-def run_again(copy: Path, rows: list[dict[str, object]], limit_s: float) -> None:
-    """Set "again" of the survivors among `rows`: as "noticed", or that the code is no longer there."""
-    for row in rows:
-        if row["noticed"] is not None:
-            continue
-        module, line = str(row["module"]), int(str(row["line"]))
-        now = mutants(module, (copy / module).read_text())
-        same = [m for m in now if (m.old, m.new, m.text) == (row["old"], row["new"], row["text"])]
-        nearest = min(same, key=lambda m: abs(m.line - line), default=None)
-        row["again"] = "the code is gone" if nearest is None else tried(copy, nearest, limit_s)
-
-
-def save(rows: list[dict[str, object]], args: argparse.Namespace, wall_s: float) -> None:
-    """Write --out; a run of survivors keeps what the file says of the first run."""
+def save(samples: list[dict[str, Any]], args: argparse.Namespace) -> None:
+    """Write --out, see tables.py."""
     if args.out is None:
         return
-    made = result(rows, args, wall_s)
-    if args.again is not None:
-        first = json.loads(args.again.read_text())
-        made |= {key: first[key] for key in ("command", "commit", "date", "wall_s")}
+    rows = [row for sample in samples if (row := line(sample))]
+    titles = {"seed": "sample", "mutants": "mutants", "killed": "noticed", "timeout": "of these by time", "survived": "survive",
+              "equivalent": "equivalent", "share": "survive, of those not equivalent", "low": "95 % from", "high": "to",
+              "now": "survive now, not equivalent", "commit": "commit"}  # fmt: skip
+    shares = ("share", "low", "high")
+    made = {
+        "name": "mutation",
+        "command": "python benchmarks/mutation.py " + " / ".join(f"--seed {s['seed']}" for s in samples),
+        "commit": ", ".join(dict.fromkeys(str(s["commit"]) for s in samples)),
+        "machine": machine(),
+        "date": samples[-1]["date"],
+        "wall_s": round(sum(s["wall_s"] for s in samples), 1),
+        "metrics": {
+            "sample": "by its seed",
+            "noticed": "a test near to the module failed, or did not end",
+            "survive": "all tests near to it passed in spite of the change, when it was drawn",
+            "equivalent": "of the survivors, changes that change no result; the reason is in the file",
+            "survive now": "survivors that the tests written for them and for their like do not notice either",
+        },
+        "columns": [{"key": k, "title": t} | ({"format": ".1%"} if k in shares else {}) for k, t in titles.items()],
+        "rows": rows,
+        "samples": samples,
+    }
     args.out.write_text(json.dumps(made, indent=1) + "\n")
 
 
-def result(rows: list[dict[str, object]], args: argparse.Namespace, wall_s: float) -> dict[str, object]:
-    """What goes to --out, see tables.py."""
-    groups = {"tasks": "tasks: terms of reward and observation", "sim": "environments", "policies": "learning"}
-    table = []
-    counted = {
-        "mutants": lambda row: True,
-        "survive": lambda row: row["noticed"] is None,
-        "again": lambda row: row.get("again", row["noticed"]) is None,
-        "equivalent": lambda row: bool(row.get("equivalent")),
-    }
-    for package, title in groups.items():
-        mine = [row for row in rows if str(row["module"]).startswith(f"{package}/")]
-        table.append({"code": title, **{key: sum(map(holds, mine)) for key, holds in counted.items()}})
-    total = {"code": "all", **{key: sum(int(row[key]) for row in table) for key in counted}}
-    titles = {"code": "code", **dict(zip(counted, ("mutants", "survive", "survive now", "equivalent"), strict=True))}
+def line(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample's line of the table: of what has been tried."""
+    tried = [row for row in sample["mutants"] if row.get("verdict") in ("killed", "timeout", "survived")]
+    if not tried:
+        return {}
+    survived = [row for row in tried if row["verdict"] == "survived"]
+    holes = [row for row in survived if not row.get("equivalent")]
+    counted = len(tried) - len(survived) + len(holes)
+    low, high = wilson(len(holes), counted) if counted else (0.0, 1.0)
     return {
-        "name": "mutation",
-        "command": f"python benchmarks/mutation.py --mutants {args.mutants} --seed {args.seed}"
-        + (f" --modules {' '.join(args.modules)}" if args.modules else ""),
-        **args.about,
-        "date": str(datetime.date.today()),
-        "wall_s": round(wall_s, 1),
-        "metrics": {
-            "survive": "the related tests passed in spite of the change when it was drawn",
-            "again": "they still do with the tests that were written for survivors",
-            "equivalent": "of those that survived at first, changes that change no number; the reason is in the file",
-        },
-        "columns": [{"key": key, "title": title} for key, title in titles.items()],
-        "rows": [*table, total],
-        "mutants": rows,
+        "seed": sample["seed"],
+        "mutants": len(tried),
+        "killed": len(tried) - len(survived),
+        "timeout": sum(row["verdict"] == "timeout" for row in tried),
+        "survived": len(survived),
+        "equivalent": len(survived) - len(holes),
+        "share": len(holes) / max(counted, 1),
+        "low": low,
+        "high": high,
+        "now": sum(row.get("again", row).get("verdict", "survived") == "survived" for row in holes),
+        "commit": sample["commit"],
     }
 
 

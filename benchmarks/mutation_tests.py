@@ -1,211 +1,163 @@
-"""Tests that are run against a mutant of a module, see mutation.py: oracles alone, those first that fail soonest.
+"""Tests that may notice a mutant of a module, see mutation.py: oracles alone, the nearest first.
 
-Rollouts and runs that were written down are left out: they notice nearly every change, and judge none.
+Near is a test that imports the module, or one that imports a module that does; a test that names a task or a command imports
+its module. Rollouts and runs that were written down are left out: they notice nearly every change, and judge none.
 """
 
 from __future__ import annotations
 
+import ast
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LIMITS = "tests/tasks/test_limits.py"
-VEC_ENV = (
-    "tests/sim/envs/test_vec_env.py",
-    "tests/sim/envs/test_vector_rewards.py",
-    "tests/sim/envs/test_starts.py",
-)
-OBSERVATION = tuple(f"tests/sim/envs/test_{name}.py" for name in ("observation", "history", "observation_sets"))
-DEFAULTS = "tests/tasks/test_defaults.py"
-HOVER = (
-    LIMITS,
-    DEFAULTS,
-    "tests/tasks/test_drone_kernels.py",
-    "tests/tasks/test_hover.py",
-    "tests/tasks/test_common.py",
-)
-WALKING = (
-    DEFAULTS,
-    *(f"tests/tasks/locomanip/test_{name}.py" for name in ("walking_terms", "reach_terms", "walking")),
-)
-LOCO = (
-    "tests/tasks/locomanip/test_reach_terms.py",
-    "tests/tasks/locomanip/test_loco_manipulation.py",
-)
-PPO = (
-    "tests/policies/algorithms/test_ppo.py",
-    "tests/policies/storage",
-    "tests/policies/training/test_checkpoint.py",
-)
-SAC = (*(f"tests/policies/algorithms/test_{name}.py" for name in ("sac", "sac_compiled", "td3", "critics")),)
-MEMORY = (
-    "tests/policies/nn/test_gru.py",
-    "tests/policies/algorithms/test_ppo_memory.py",
-    "tests/policies/test_policies_with_memory.py",
-)
-FLOCK = (
-    LIMITS,
-    DEFAULTS,
-    "tests/tasks/swarm/test_flock_terms.py",
-    "tests/tasks/swarm/test_flock.py",
-)
-SWARM = (
-    LIMITS,
-    DEFAULTS,
-    *(f"tests/tasks/swarm/test_{name}.py" for name in ("target_terms", "surround", "escort", "catch")),
-)
-VOLLEY = (
-    LIMITS,
-    DEFAULTS,
-    *(f"tests/tasks/volleyball/test_{name}.py" for name in ("terms", "single", "cooperative", "base")),
-)
-ARMS = (
-    DEFAULTS,
-    "tests/tasks/manipulation/test_arm_terms.py",
-    "tests/tasks/manipulation/test_panda_tasks.py",
-)
-HANDS = (
-    DEFAULTS,
-    "tests/tasks/manipulation/test_hand_terms.py",
-    "tests/tasks/manipulation/test_hand.py",
-)
-DRAWS = (
-    *(f"tests/sim/randomization/test_{n}.py" for n in ("distributions", "randomization", "curriculum", "draw_log")),
-)
-WRITERS = (
-    "tests/sim/randomization/test_parameters.py",
-    "tests/robots/test_parameters.py",
-)
-PATCHES = (
-    "tests/robots/test_floor_patches.py",
-    "tests/tasks/locomanip/test_walking_terms.py",
-)
-DISTURBANCES = ("tests/sim/envs/test_disturbances.py",)
-LINK = (*(f"tests/sim/envs/test_{name}.py" for name in ("link", "delays", "observation")), *DRAWS)
-WIND = (
-    *(f"tests/sim/engines/rotor/test_{n}.py" for n in ("wind", "snapshot", "params", "world", "threads")),
-    "tests/sim/multirotor/test_effects.py",
-)
-COVERAGE = (
-    LIMITS,
-    DEFAULTS,
-    "tests/tasks/swarm/test_coverage.py",
-)
-PARTS_OF_GATE = ("combinations", "exported", "factors", "gate", "intervals", "profile", "report", "sweep", "trials")
-GATE = (
-    "tests/sim2real/gate/test_sides.py",
-    "tests/sim2real/gate/test_gate_parts.py",
-    "tests/sim2real/gate/test_margins.py",
-)
-PARTS_OF_ISAAC_GYM = ("env", "rookery_task", "simulation", "source", "vec_task")
-ISAAC_GYM = ("tests/rookery/test_isaacgym.py", "tests/sim/adapters/test_isaacgym_tasks.py")
-REWARDS = ("tests/tasks/test_rewards.py", "tests/tasks/test_meta_world_rewards.py")
-TESTS: dict[str, tuple[str, ...]] = {
-    "sim/envs/vec_env.py": VEC_ENV,
-    "sim/envs/episodes.py": VEC_ENV,
-    "sim/envs/episode_kernels.py": VEC_ENV,
-    "sim/envs/delays.py": ("tests/sim/envs/test_delays.py", *VEC_ENV),
-    "sim/envs/disturbances.py": DISTURBANCES,
-    "sim/envs/disturbance_kernels.py": DISTURBANCES,
-    "sim/envs/parameters.py": LINK,
-    "sim/envs/parameter_kernels.py": LINK,
-    "sim/envs/observation.py": (*OBSERVATION, *VEC_ENV),
-    "sim/envs/observation_kernels.py": (*OBSERVATION, *VEC_ENV),
-    **{
-        f"sim/randomization/{name}.py": DRAWS
-        for name in ("curriculum", "distributions", "draw_log", "kernels", "ranges")
-    },
-    **{f"sim/randomization/{name}.py": WRITERS for name in ("bodies", "joints", "parameters")},
-    "sim/randomization/patches.py": PATCHES,
-    "sim/randomization/patch_kernels.py": PATCHES,
-    "sim/multirotor/wind.py": WIND,
-    "sim/multirotor/winds.py": WIND,
-    "tasks/drones/base.py": HOVER,
-    "tasks/drones/hover.py": HOVER,
-    "tasks/drones/kernels.py": HOVER,
-    "tasks/drones/track.py": (
-        "tests/tasks/test_track.py",
-        *HOVER,
-    ),
-    **{f"tasks/rewards/{name}.py": REWARDS for name in ("motion", "tracking", "legs", "meta_world")},
-    **{f"tasks/locomanip/{name}.py": WALKING for name in ("base", "legged_task")},
-    "tasks/locomanip/gait.py": WALKING,
-    "tasks/locomanip/velocity.py": WALKING,
-    "tasks/locomanip/reach.py": WALKING,
-    "tasks/locomanip/loco_manipulation.py": (*LOCO, DEFAULTS),
-    "tasks/swarm/base.py": FLOCK,
-    **{
-        f"tasks/swarm/{name}.py": (*FLOCK, f"tests/tasks/swarm/test_{name}.py")
-        for name in ("formation", "swap", "race")
-    },
-    "tasks/swarm/downwash.py": (*FLOCK, "tests/tasks/swarm/test_downwash.py"),
-    "tasks/swarm/coverage.py": COVERAGE,
-    "tasks/swarm/radio.py": COVERAGE,
-    **{f"tasks/swarm/{name}.py": SWARM for name in ("multi_objective", "escort", "catch")},
-    **{
-        f"tasks/volleyball/{name}.py": VOLLEY for name in ("base", "bump_and_pass", "set_and_spike", "hit", "solo_bump")
-    },
-    **{f"tasks/volleyball/{name}.py": VOLLEY for name in ("back_and_forth", "competitive", "landing")},
-    **{f"tasks/manipulation/{name}.py": ARMS for name in ("lift", "stack", "push_t", "cabinet", "handover")},
-    **{f"tasks/manipulation/{name}.py": HANDS for name in ("hand_grasp", "hand_reorient")},
-    "policies/algorithms/ppo.py": PPO,
-    "policies/algorithms/ppo_learner.py": (*PPO, "tests/policies/nn/test_state_estimator.py"),
-    **{
-        f"policies/algorithms/{name}.py": SAC
-        for name in ("off_policy", "off_policy_learner", "sac_learner", "td3_learner")
-    },
-    "policies/nn/ensemble.py": SAC,
-    "policies/algorithms/ppo_memory.py": MEMORY,
-    "policies/nn/gru.py": MEMORY,
-    "policies/nn/recurrent.py": MEMORY,
-    "policies/algorithms/sac_kernels.py": SAC,
-    "policies/storage/rollout.py": PPO,
-    "policies/storage/replay.py": ("tests/policies/storage", *SAC),
-    "policies/storage/demonstrations.py": ("tests/policies/storage/test_demonstrations.py",),
-    "policies/storage/normalizers.py": ("tests/policies/storage", "tests/policies/algorithms/test_ppo.py"),
-    "policies/nn/adam.py": ("tests/policies/nn/test_mlp.py", "tests/policies/algorithms/test_ppo.py"),
-    "policies/imitation/regression.py": ("tests/policies/imitation",),
-    "policies/imitation/dagger.py": ("tests/policies/imitation",),
-    "policies/imitation/behavior_cloning.py": ("tests/policies/datasets/test_demonstrations.py",),
-    "policies/nn/categorical.py": ("tests/policies/nn/test_categorical.py", *SAC),
-    "policies/nn/mlp.py": ("tests/policies/nn/test_mlp.py", *PPO),
-    "policies/nn/symmetry.py": ("tests/policies/nn/test_symmetry.py",),
-    "policies/nn/state_estimator.py": ("tests/policies/nn/test_state_estimator.py",),
-    "policies/fuse.py": ("tests/policies/test_fuse.py",),
-    "policies/low_pass.py": ("tests/policies/test_low_pass.py",),
-    **{f"sim2real/gate/{n}.py": GATE for n in PARTS_OF_GATE},
-    **{f"sim/adapters/isaacgym/{n}.py": ISAAC_GYM for n in PARTS_OF_ISAAC_GYM},
-}
-PACKAGES = ("policies", "sim", "tasks")
-LOOKS = ("rendering/", "viewing/", "adapters/", "vision", "shading", "looks", "appearance", "visual.py", "painters")
-"""Parts of paths of modules that are drawn only if named: pictures, and interfaces of other libraries."""
+PACKAGES = ("sim", "robots", "tasks", "policies", "sim2real", "rookery")
+"""What mutants are drawn of: all but the files of robots and things."""
+IMPORTED = ("assets", *PACKAGES)
+ALARMS = ("tests/tasks/test_reference_rollouts.py", "tests/policies/test_reference_runs.py")
+"""Written-down numbers, which take no part."""
+LOOKS = ("rendering/", "shading", "looks", "appearance", "visual.py", "painters", "templates/")
+"""Parts of paths of modules that are drawn only if named: pictures, and text that a command writes."""
+COMMAND = re.compile(r"""(?:rookery |main\(\[?["']|["'])([a-z]+)[ "']""")
+"""A command of the command line, in a test that runs it; other words are no modules there."""
+UNKNOWN_S = 5.0
+"""Taken for a file of tests that no report speaks of."""
 
 
 @cache
 def compiled(module: str) -> bool:
     """Whether Numba compiles functions of a module into those of others, which a mutant has compiled anew, a minute each."""
     text = (ROOT / module).read_text()
-    return any(mark in text for mark in ("njit", "@inlined", "@compiled"))
+    return any(mark in text for mark in ("njit", "@inlined", "@compiled", "@scalar", "@loop", "@kernel"))
 
 
 def drawn() -> list[str]:
-    """Modules with logic that Python runs."""
+    """Modules with logic."""
     paths = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    names = [str(path.relative_to(ROOT)) for path in paths if path.name != "__init__.py"]
-    return [name for name in names if not compiled(name) and not any(part in name for part in LOOKS)]
+    names = [str(path.relative_to(ROOT)) for path in paths]
+    return [name for name in names if not any(part in name for part in LOOKS)]
 
 
-def tests_of(module: str) -> tuple[str, ...]:
-    """Tests to run, the nearest first: those listed above, that of the module's name, the others of its folder, and for tasks
-    what is common to them."""
-    folder = Path("tests", module).parent
-    while not (ROOT / folder).is_dir():
-        folder = folder.parent
-    named = folder / f"test_{Path(module).stem}.py"
-    near = [str(named)] if (ROOT / named).exists() else []
-    whole = [str(path.relative_to(ROOT)) for path in sorted((ROOT / folder).glob("test_*.py"))]
-    common = [
-        f"tests/tasks/test_{name}.py" for name in ("commands", "events", "limits", "gauges", "declarations", "common")
-    ]
-    common = common if module.startswith("tasks/") else []
-    return tuple(dict.fromkeys([*near, *TESTS.get(module, ()), *whole, *common]))
+def tests_of(module: str, seconds: Mapping[str, float], budget_s: float) -> list[str]:
+    """Files of tests to run against mutants of a module, the nearest first.
+
+    Args:
+        module: path in the repository.
+        seconds: of each file of tests.
+        budget_s: for all of them; a file that does not fit in gives way to the next.
+    """
+    home = f"{Path('tests', module).parent}/"
+    package = "/".join(home.split("/")[:2]) + "/"
+    stem = Path(module).stem.removeprefix("_")
+    far = distances(module)
+
+    def key(test: str) -> tuple[int, int, float]:
+        name = Path(test).stem.removeprefix("test_")
+        inside = test.startswith(package)
+        unnamed = 2 - (name == stem) - (inside and f"_{stem}_" in f"_{name}_")
+        return unnamed, far[test] + (not test.startswith(home)) + (not inside), seconds.get(test, UNKNOWN_S)
+
+    chosen: list[str] = []
+    left = budget_s
+    near = [t for t in far if t.startswith("tests/") and Path(t).name.startswith("test_") and t.count("/") > 1]
+    for test in sorted(near, key=key):
+        cost = seconds.get(test, UNKNOWN_S)
+        if test not in ALARMS and (cost <= left or not chosen):
+            chosen.append(test)
+            left -= cost
+    return chosen
+
+
+def durations(report: Path | None) -> dict[str, float]:
+    """Seconds of each file of tests and of each test, by its node id, from a report of `pytest --junitxml`."""
+    found: dict[str, float] = defaultdict(float)
+    if report is None:
+        return found
+    for case in ET.parse(report).getroot().iter("testcase"):
+        parts = str(case.get("classname")).split(".")
+        while parts and not (ROOT / f"{'/'.join(parts)}.py").exists():
+            parts.pop()  # classes of tests
+        file = f"{'/'.join(parts)}.py"
+        found[file] += float(case.get("time") or 0.0)
+        found[f"{file}::{case.get('name')}"] += float(case.get("time") or 0.0)
+    return found
+
+
+def distances(module: str) -> dict[str, int]:
+    """How many imports lie between a module and each file that needs it, 1 for those that import it themselves."""
+    needed_by = importers()
+    far = {module: 0}
+    front = [module]
+    while front:
+        reached = {file: far[m] + 1 for m in front for file in sorted(needed_by[m]) if file not in far}
+        far |= reached
+        front = list(reached)
+    return far
+
+
+@cache
+def importers() -> dict[str, set[str]]:
+    """The files, of the packages and of the tests, that import a module directly."""
+    found: dict[str, set[str]] = defaultdict(set)
+    tasks = {
+        name: entry["class"].split(":")[0]
+        for name, entry in json.loads((ROOT / "tasks/index.json").read_text()).items()
+    }
+    named = re.compile(rf"(?<![\w-])({'|'.join(sorted(tasks, key=len, reverse=True))})(?![\w-])")
+    for folder in (*IMPORTED, "tests"):
+        for path in (ROOT / folder).rglob("*.py"):
+            text = path.read_text()
+            names = list(imported(ast.parse(text), path.parent))
+            if folder == "tests":
+                names += [tasks[name] for name in set(named.findall(text))]
+                names += [f"rookery.cli.{command}" for command in set(COMMAND.findall(text))]
+            for file in filter(None, map(file_of, names)):
+                found[file].add(str(path.relative_to(ROOT)))
+    return found
+
+
+def imported(tree: ast.AST, folder: Path) -> Iterator[str]:
+    """Names of modules, and of what is taken from them, wherever in a file in `folder`; text that reads like one counts, and of
+    a name that is put together, as f"rookery.cli.{command}", all that it may be."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield from put_together(node, folder)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
+            yield from re.findall(r"\brookery(?:\.\w+)+", node.value)
+
+
+def put_together(name: ast.JoinedStr, folder: Path) -> Iterator[str]:
+    """Names of the modules of a package, which is named or that in `folder`, where an f-string names one of them."""
+    first = name.values[0] if name.values else None
+    package = ""
+    if isinstance(first, ast.Constant) and re.fullmatch(r"rookery(\.\w+)+\.", str(first.value)):
+        package = str(first.value)[:-1]
+    elif isinstance(first, ast.FormattedValue) and ast.unparse(first.value) == "__name__":
+        package = ".".join(("rookery", *folder.relative_to(ROOT).parts))
+    if package and (file := file_of(package)):
+        yield from (f"{package}.{path.stem}" for path in (ROOT / file).parent.glob("*"))
+
+
+@cache
+def file_of(name: str) -> str | None:
+    """The file of a module, or of the module that a name is taken from; None for those of others."""
+    parts = name.split(".")
+    if parts[0] == "rookery":
+        parts = parts[1:] if len(parts) > 1 and parts[1] in IMPORTED else parts
+    elif parts[0] != "tests":
+        parts = ["tests", "shared", parts[0]]
+    while parts:
+        for file in (f"{'/'.join(parts)}.py", f"{'/'.join(parts)}/__init__.py"):
+            if (ROOT / file).exists():
+                return file
+        parts.pop()
+    return None

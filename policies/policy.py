@@ -35,7 +35,8 @@ class Policy(ChainModule):
         links: the stages, see `rookery.policies.stages.chain`.
 
     Attributes:
-        observation_size, action_size: O and D.
+        observation_size, action_size: O and D, of a policy for a team those of all its agents.
+        agents: of that team; 1 without.
         state_size: H, numbers that its stages keep from step to step; 0 without memory.
         targets: M, length of what a state estimator in it predicts; 0 without.
         options: C, of all choices together; 0 without choices.
@@ -49,6 +50,7 @@ class Policy(ChainModule):
         super().__init__(links)
         self.observation_size = self.chain.inputs
         self.action_size = self.chain.outputs
+        self.agents = self.chain.agents
         self.state_size = self.chain.state_size
         self.targets = self.chain.targets
         self.options = self.chain.options
@@ -137,13 +139,14 @@ class Policy(ChainModule):
                 f"{got}."
             )
 
-    def skill(self, state: Tensor) -> str:
-        """The name of the skill that acts, by the state [H] after a step; "" of a policy without skills."""
+    def skills(self, state: Tensor) -> list[str]:
+        """The name of the skill that acts for each of its agents, by the state [H] after a step; [] without skills."""
         if not self.chain.decisions:
-            return ""
+            return []
         held = self.chain.decisions[0]
         names = held.link.rules.names
-        return names[int(state[held.state.start + 1])] if len(names) > 1 else names[0]
+        first = held.state.start + 1
+        return [names[int(state[first + i])] if len(names) > 1 else names[0] for i in range(self.agents)]
 
     def predict(self, obs: Tensor) -> Tensor:
         """The state estimator's predictions of its targets [..., M], as the task scales them.

@@ -126,11 +126,11 @@ def make(
     env = _divide(entry, num_envs, shards, arguments)
     env = _wrap(entry.wrapper, env, frozen) if entry.wrapper else env
     env = env if weights is None else LinearScalarization(env, weights)
-    return env if skills is None else _with_skills(env, Path(skills))
+    return env if skills is None else made_with_skills(env, Path(skills))
 
 
-def _with_skills(env: Env, file: Path) -> Env:
-    """The environment in which a high level commands the skills of a file."""
+def made_with_skills(env: Env, file: Path) -> Env:
+    """The environment in which a high level commands the skills of a file; it closes `env` where that cannot be."""
     from rookery.experiments.skills import with_skills
 
     try:

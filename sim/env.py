@@ -198,6 +198,18 @@ class Env(abc.ABC):
         """Policies trained here as they are stored, to act in `acting`."""
         return policies
 
+    def learned_skills(self, config: Any, seed: int) -> Any:
+        """Trainer of the skills below the actions, in a hierarchy.
+
+        Args:
+            config: of the algorithm that learns the actions.
+            seed: of it.
+
+        Raises:
+            RookeryError: there are no skills, or none that can learn.
+        """
+        raise RookeryError("learn_skills is for a high level above skills: give --skills FILE too, or leave it out.")
+
     @property
     def action_mask(self) -> dict[str, Tensor] | None:
         """{group: [N, A, C] bool} of the groups whose action is `masked`: which options are allowed now, in the order of the

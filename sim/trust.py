@@ -1,8 +1,8 @@
-"""Files of tasks and stages that a stored policy, run or dataset may have run.
+"""Files of tasks, stages and trackers that a stored policy, run or dataset may have run.
 
-A task or stage in a file is a program. Where a person names it, ``rookery train my_task.py:Land``, it is run; where only a
-stored file names it, it may be a stranger's. It is run then if a training with it was begun here by the same user, which is
-remembered, or if the user says so.
+A task, stage or tracker in a file is a program. Where a person names it, ``rookery train my_task.py:Land``, it is run; where
+only a stored file names it, it may be a stranger's. It is run then if a training with it was begun here by the same user,
+which is remembered, or if the user says so.
 """
 
 from __future__ import annotations

@@ -317,7 +317,15 @@ def _wanted(hint: Any, limits: list[msgspec.Meta]) -> str:
         pattern = next(limit.pattern for limit in limits if limit.pattern)
         return f"an object whose names match {pattern.removeprefix('^').removesuffix(WHOLE)}"
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}.get(hint, f"a {hint}")
-    for limit in limits:
-        words += f" of at least {limit.ge:g}" if limit.ge is not None else ""
-        words += f" above {limit.gt:g}" if limit.gt is not None else ""
-    return words + " that is not empty" * bool(least)
+    bounds = [
+        f"{word} {value:g}"
+        for limit in limits
+        for word, value in (
+            ("of at least", limit.ge),
+            ("above", limit.gt),
+            ("of at most", limit.le),
+            ("below", limit.lt),
+        )
+        if value is not None
+    ]
+    return words + f" {' and '.join(bounds)}" * bool(bounds) + " that is not empty" * bool(least)

@@ -59,6 +59,14 @@ class Delay:
     assumed: float = 0.0
     randomized: Span | None = (0.0, 0.0)
 
+    @property
+    def words(self) -> str:
+        """Such as "0 s, randomized 0 to 0.02 s"; what is assumed without randomization says nothing of an unknown training."""
+        if self.randomized is None:
+            return "not known"
+        low, high = self.randomized
+        return f"{self.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
+
 
 @dataclass(frozen=True)
 class Latency:
@@ -123,6 +131,18 @@ class ContractGroup:
         if self.stages is None:
             raise RookeryError("the contract has no stages yet: train the policy first.")
         return self.stages
+
+    def refuse_team(self) -> None:
+        """Refuse a policy for a team where one robot has one of its own.
+
+        Raises:
+            RookeryError: it acts for several.
+        """
+        if self.trained.agents > 1:
+            raise RookeryError(
+                f"this policy acts for a team of {self.trained.agents} robots together, and here is one: call the bundle's C "
+                "or ONNX on a computer that gets the state of all, or train without central."
+            )
 
     def to_json(self) -> dict[str, Any]:
         """The group as it stands in contract.json."""

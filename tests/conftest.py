@@ -6,6 +6,7 @@ import atexit
 import gc
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Generator
@@ -25,6 +26,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if "PYTEST_XDIST_WORKER" in os.environ:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
+
+# A shell's background job ignores Ctrl-C, and so would what it starts: tests that send it would wait in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What trainings remember of the user's tasks is not the user's here.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="rookery-tests-")

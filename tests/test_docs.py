@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
 import shlex
@@ -13,17 +12,14 @@ from pathlib import Path
 
 import command_server
 import pytest
+from forks import FORKS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # a command of ours with nothing that a shell would have to understand, or lines between such commands
 PIECE = re.compile(r"^rookery (?P<words>[^|&;<>$`\\\n]*)\n|(?P<shell>(?:(?!rookery ).*\n)+|.*\n)", re.MULTILINE)
-
-# Most of a short command's time is the import of libraries. Every block and every command is a process of its own, but is
-# forked: a block from a process that has imported these and nothing of ours, a command from one that has imported ours too.
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["torch", "numba", "mujoco", "trimesh.creation", "gymnasium", "tyro", "rich.console"])
+# Every block and every command is a process of its own; commands are forked from one that has imported what is ours, too.
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -74,7 +70,7 @@ def run_bash(text: str, folder: Path, log: Path) -> int:
         return subprocess.run(words, cwd=folder, env=env, stdout=out, stderr=out, check=False).returncode
 
 
-QUICK = ("README", "getting_started")
+QUICK = ("README",)
 """Pages of every run of the tests; the others are tried by `make test-all`."""
 
 

@@ -100,6 +100,7 @@ def in_child(task: str, queue: multiprocessing.Queue) -> None:
     queue.put([[x.tolist() for x in xs] for xs in trace(rookery.make(task, 2, seed=3), 4, 2)])
 
 
+@pytest.mark.slow  # processes of a sharded environment are compared with one process in every run
 @pytest.mark.parametrize("task", ["drone-hover", "go2-velocity"])
 def test_an_environment_made_in_a_spawned_process_is_the_same(task):
     wanted = [[x.tolist() for x in xs] for xs in trace(rookery.make(task, 2, seed=3), 4, 2)]

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from trees import modules, nodes
 
 ROOT = Path(__file__).resolve().parent.parent
 # By room, what may follow "rookery." in its imports. Of the front door, sim2real needs only the version.
@@ -25,7 +26,7 @@ ROOMS = [*MAY_IMPORT, "rookery"]
 def imports(file: Path) -> list[tuple[int, str]]:
     """Line and full name of every import in a file, also of those inside functions."""
     found = []
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(file):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -33,11 +34,6 @@ def imports(file: Path) -> list[tuple[int, str]]:
             # `from rookery import sim` is an import of rookery.sim
             found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
     return found
-
-
-def modules(room: str) -> list[Path]:
-    """Its files; environments that peers were installed in are not ours."""
-    return sorted(f for f in (ROOT / room).rglob("*.py") if not any(p.startswith(".venv") for p in f.parts))
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)

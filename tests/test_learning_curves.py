@@ -94,6 +94,7 @@ def test_the_training_time_is_no_metric_of_the_task(curves, tmp_path):
     assert all(p["seconds"] == 6.25 for p in points)  # never done
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_trained_again_and_not_mixed(curves, tmp_path, monkeypatch, capsys):
     assert measure(curves, tmp_path) == 0
 
@@ -201,6 +202,7 @@ def test_kernels_are_warm_before_the_clock_starts(curves, words, iterations, mon
     assert not runner.folder.exists()
 
 
+@pytest.mark.slow
 def test_each_curve_is_warmed_once_and_not_where_all_is_there(curves, tmp_path, monkeypatch):
     made = []
     monkeypatch.setattr(curves, "warm", lambda settings: made.append(settings.seed))

@@ -85,6 +85,7 @@ def test_wheel_has_one_top_level_name_and_every_file(wheel):
     assert set(names) == expected
 
 
+@pytest.mark.slow
 def test_wheel_imports_every_module_and_has_the_command(wheel, installed, tmp_path):
     names = [n[:-3].replace("/", ".") for n in zipfile.ZipFile(wheel).namelist() if n.endswith(".py")]
     names = sorted(n.removesuffix(".__init__") for n in names if not n.endswith("__main__"))

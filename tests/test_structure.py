@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from pathlib import Path
+
+import trees
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("assets", "sim", "robots", "tasks", "policies", "sim2real", "rookery")
@@ -13,11 +14,9 @@ MOST_LINES = 400  # of a file in sim/ and policies/
 MOST_FUNCTION_LINES = 60  # compiled kernels excepted
 
 
-@functools.cache
-def sources(*rooms: str) -> dict[str, ast.Module]:
+def sources() -> dict[str, ast.Module]:
     """Syntax trees by path relative to the repository."""
-    files = [f for room in rooms or ROOMS for f in sorted((ROOT / room).rglob("*.py"))]
-    return {str(f.relative_to(ROOT)): ast.parse(f.read_text()) for f in files}
+    return {str(f.relative_to(ROOT)): trees.tree(f) for room in ROOMS for f in trees.modules(room)}
 
 
 def module_name(path: str) -> str:
@@ -83,8 +82,8 @@ def components(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 def test_no_module_imports_itself_in_a_circle():
-    trees = {module_name(path): tree for path, tree in sources().items()}
-    graph = {name: imported(tree, set(trees)) for name, tree in trees.items()}
+    by_name = {module_name(path): tree for path, tree in sources().items()}
+    graph = {name: imported(tree, set(by_name)) for name, tree in by_name.items()}
     # a package whose __init__ is imported for a submodule of its own is no circle
     for name in graph:
         graph[name].discard(name)
@@ -124,9 +123,10 @@ def test_no_base_class_exists_for_type_checkers_only():
 
 def test_files_are_short():
     found = [
-        f"{path}: {lines} lines"
-        for path in sources("sim", "policies")
-        if (lines := len((ROOT / path).read_text().splitlines())) > MOST_LINES
+        f"{path.relative_to(ROOT)}: {lines} lines"
+        for room in ("sim", "policies")
+        for path in trees.modules(room)
+        if (lines := len(path.read_text().splitlines())) > MOST_LINES
     ]
     assert not found, "\n".join(found)
 

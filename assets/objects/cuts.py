@@ -13,6 +13,8 @@ Floats = NDArray[np.float64]
 compiled = njit(cache=True, nogil=True, error_model="numpy")
 ON_PLANE = 1e-9
 """m, distance up to which a point counts as on a plane."""
+NEXT_TO = 1e-7
+"""m, from a corner into its cell, where the solid must be for the corner to be one of the piece."""
 
 
 @compiled
@@ -96,31 +98,54 @@ def triple(a: Floats, b: Floats, c: Floats) -> float:
 
 
 @compiled
-def corners(planes: Floats, normal: Floats, offset: float, skin: Floats) -> Floats:
-    """Corners [K, 3] m of a cell below `planes` [P, 4] that a further plane makes inside the solid."""
-    found = np.empty((len(planes) * len(planes), 3))
-    n = 0
+def corners(planes: Floats, normal: Floats, offset: float, skin: Floats) -> tuple[Floats, Floats]:
+    """Corners of a cell below `planes` [P, 4] that a further plane makes within the solid or on its skin.
+
+    Returns:
+        [K, 3] and [L, 3] m: those of the solid below the further plane, and of the solid above it. A corner on the skin may
+        be one of them alone.
+    """
+    count = len(planes) * len(planes)
+    below, above = np.empty((count, 3)), np.empty((count, 3))
+    n = m = 0
+    corner, into = np.empty(3), np.empty(3)
     for i in range(len(planes)):
         for j in range(i):
             a, b = planes[i], planes[j]
             scale = triple(a, b, normal)
             if abs(scale) < 1e-6:
                 continue
-            for k in range(3):
-                x, y = (k + 1) % 3, (k + 2) % 3
-                found[n, k] = (
-                    offset * (a[x] * b[y] - a[y] * b[x])
-                    + a[3] * (b[x] * normal[y] - b[y] * normal[x])
-                    + b[3] * (normal[x] * a[y] - normal[y] * a[x])
-                ) / scale
+            _where(a, b, normal, a[3], b[3], offset, scale, corner)
             within = True
             for plane in planes:
-                within &= (
-                    plane[0] * found[n, 0] + plane[1] * found[n, 1] + plane[2] * found[n, 2] - plane[3] <= ON_PLANE
-                )
-            if within and surrounds(skin, found[n]):
-                n += 1
-    return found[:n].copy()
+                within &= plane[0] * corner[0] + plane[1] * corner[1] + plane[2] * corner[2] - plane[3] <= ON_PLANE
+            if not within:
+                continue
+            for side in (1.0, -1.0):
+                _where(
+                    a, b, normal, -1.0, -1.0, -side, scale, into
+                )  # below both planes and on this side of the further one
+                share = NEXT_TO / np.sqrt(into[0] ** 2 + into[1] ** 2 + into[2] ** 2)
+                for k in range(3):
+                    into[k] = corner[k] + share * into[k]
+                if surrounds(skin, into):
+                    if side > 0.0:
+                        below[n] = corner
+                        n += 1
+                    else:
+                        above[m] = corner
+                        m += 1
+    return below[:n].copy(), above[:m].copy()
+
+
+@compiled
+def _where(a: Floats, b: Floats, c: Floats, at_a: float, at_b: float, at_c: float, scale: float, out: Floats) -> None:
+    """Set `out` to where three planes with these normals and offsets meet; `scale` is the normals' triple product."""
+    for k in range(3):
+        x, y = (k + 1) % 3, (k + 2) % 3
+        out[k] = (
+            at_c * (a[x] * b[y] - a[y] * b[x]) + at_a * (b[x] * c[y] - b[y] * c[x]) + at_b * (c[x] * a[y] - c[y] * a[x])
+        ) / scale
 
 
 @compiled

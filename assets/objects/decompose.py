@@ -3,7 +3,7 @@
 Every piece is the mesh within a convex cell, so hulls of different pieces never overlap, and the sum of their volumes less
 the mesh's volume is exactly what is filled too much. A cut keeps the clipped skin, which spans the hull, apart from the lids
 over the cut. Lids are fans: their triangles may overlap, but with their signs they close the volume integral exactly, so
-nothing is ever triangulated. Where three cuts meet inside the solid, the hull needs that corner too.
+nothing is ever triangulated. Where three cuts meet inside the solid or on its skin, the hull needs that corner too.
 """
 
 from __future__ import annotations
@@ -151,13 +151,13 @@ def _halves(piece: _Piece, skin: Floats, normal: Floats, offset: float) -> tuple
     made = corners(piece.planes, normal, offset, skin)
     high, over, top = (heights(p.reshape(-1, 3), normal, offset) for p in (piece.skin, piece.lids, piece.points))
     halves = []
-    for sign in (1.0, -1.0):
+    for sign, own in zip((1.0, -1.0), made, strict=True):
         kept, edges = clip(piece.skin, sign * high)
         lids, more = clip(piece.lids, sign * over)
         rims = np.concatenate([edges, more])
         fan = np.stack([np.broadcast_to(rims[:1, 0], (len(rims), 3)), rims[:, 1], rims[:, 0]], 1)
         lids = np.concatenate([lids, fan])
-        points = np.concatenate([piece.points[sign * top < 0.0], edges.reshape(-1, 3), made])
+        points = np.concatenate([piece.points[sign * top < 0.0], edges.reshape(-1, 3), own])
         planes = np.concatenate([piece.planes, [[*(sign * normal), sign * offset]]])
         halves.append(_Piece(kept, lids, planes, points, volume(kept) + volume(lids)))
     return halves[0], halves[1]

@@ -61,10 +61,10 @@ def box(size: Sequence[float], centre: Sequence[float] = (0.0, 0.0, 0.0)) -> Par
     return Part("box", tuple(0.5 * v for v in size), tuple(centre), _UNTURNED, mesh)
 
 
-def sphere(radius: float, centre: Sequence[float] = (0.0, 0.0, 0.0)) -> Part:
-    """A ball of `radius` m around `centre` [3] m."""
-    mesh = trimesh.creation.icosphere(subdivisions=3, radius=radius).apply_translation(centre)
-    return Part("sphere", (radius, radius, radius), tuple(centre), _UNTURNED, mesh)
+def sphere(radius: float) -> Part:
+    """A ball of `radius` m around the origin."""
+    mesh = trimesh.creation.icosphere(subdivisions=3, radius=radius)
+    return Part("sphere", (radius, radius, radius), (0.0, 0.0, 0.0), _UNTURNED, mesh)
 
 
 def cylinder(radius: float, length: float, centre: Sequence[float], axis: Sequence[float] = (0.0, 0.0, 1.0)) -> Part:

@@ -157,6 +157,8 @@ class OffPolicy(Algorithm):
                 self._active.get(name), next_active.get(name), self._state, next_state, final_state,
                 None if live is None else live.before, final_active.get(name), elapsed(info, name),
             )  # fmt: skip
+            if learner.hindsight is not None:
+                learner.hindsight.note()
             if live is not None:
                 live.end_episodes(terminated | truncated)
         self.steps += 1

@@ -109,6 +109,18 @@ class OffPolicyConfig(EncoderConfig):
     priority_beta: float = 0.4
     """How far importance weights make up for that at the start of the training, growing to 1, wholly, at its end (Schaul et al.
     take 0.4)."""
+    hindsight_share: float = 0.0
+    """Share of a batch whose goal is replaced by what was reached later in the episode, for tasks with a goal that is hard to
+    reach by chance (hindsight experience replay, Andrychowicz et al. 2017, arXiv 1707.01495, takes 0.8)."""
+    goal: str = ""
+    """Term of the observation that says the goal, or components of it as TERM[0:3]: an offset from what is reached, or the goal
+    itself beside `goal_achieved`."""
+    goal_achieved: str = ""
+    """Term of the observation that says what is reached, in the same units; empty where `goal` is an offset."""
+    goal_within: float = 0.05
+    """Distance within which the task takes a goal for reached, in the term's unit."""
+    goal_reward: float = 1.0
+    """Amount by which the task's reward of a step is greater where the goal is reached after it."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -133,8 +145,11 @@ class OffPolicyConfig(EncoderConfig):
         check_bounds(self, ("critic_dropout",), 0.0, 0.9)
         check_bounds(self, ("demonstration_share", "weight_decay", "priority_alpha", "priority_beta"), 0.0, 1.0)
         check_bounds(self, ("return_limit",), 0.0, exclude_low=True)
+        check_bounds(self, ("hindsight_share",), 0.0, 1.0)
+        check_bounds(self, ("goal_within",), 0.0, exclude_low=True)
         self._check_critics()
         self._check_inputs()
+        self._check_hindsight()
         if self.encoder != "cnn":
             check_unused(self, ("picture_shift",), "networks with an encoder of pictures", "encoder=cnn")
         if self.priority_alpha == 0.0:
@@ -178,6 +193,23 @@ class OffPolicyConfig(EncoderConfig):
             )
         for name, default in changed(self, ("n_step", "priority_alpha", "priority_beta", "picture_shift")):
             raise RookeryError(f"{name} is for networks without memory: give {name}={default:g}, or memory=none.")
+
+    def _check_hindsight(self) -> None:
+        """Raises RookeryError where a goal is missing, or settings do not go with other goals."""
+        if self.hindsight_share == 0.0:
+            names = ("goal", "goal_achieved", "goal_within", "goal_reward")
+            check_unused(self, names, "transitions with other goals", "hindsight_share=0.8")
+            return
+        if not self.goal:
+            raise RookeryError(
+                "hindsight_share needs the goal: name the term of the observation that says it, goal=TERM."
+            )
+        for name, wanted in (("n_step", 1), ("memory", "none"), ("critic", "own"), ("encoder", "none")):
+            if getattr(self, name) != wanted:
+                raise RookeryError(
+                    f"hindsight_share is for single steps of what an agent observes: give {name}={wanted}, or "
+                    "hindsight_share=0."
+                )
 
     def _check_critics(self) -> None:
         """Raises RookeryError where settings of the critics contradict each other."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rookery.policies.algorithms.chains import pictures_in
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
+from rookery.policies.algorithms.off_policy_goals import hindsight_of
 from rookery.policies.algorithms.off_policy_mirror import BatchMirror
 from rookery.policies.algorithms.off_policy_networks import OffPolicyNetworks, descend_with
 from rookery.policies.algorithms.picture_shift import PictureShift
@@ -46,6 +47,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         FIGURES: names of what `descend` returns; those from `POLICY_FIGURES` on are of the policy.
         NOISES: normal draws [B, D] that a gradient step takes.
         made: gradient steps made, a tensor of one number.
+        hindsight: other goals for transitions; None without.
         demonstrations: a memory that gives a share of every batch, see `learn_from`; None without.
         returns: what rewards are divided by; None where they are taken as they are.
         beta: power of the importance weights of prioritised draws, see `Priorities.weights`.
@@ -69,6 +71,7 @@ class OffPolicyLearner(OffPolicyNetworks):
             steps, worlds, group.count, group.observation_size, self.action_size, device, state_size, config.priority_alpha,
             remembered, codec,
         )  # fmt: skip
+        self.hindsight = hindsight_of(config, group, self.replay)
         limit = config.return_limit
         self.returns = None if limit is None else ReturnScale(worlds, group.count, config.gamma, limit, device)
         self.reduction: Reduction = ALONE
@@ -277,6 +280,8 @@ class OffPolicyLearner(OffPolicyNetworks):
             out = take_sequences(self.replay, number, c.gamma, c.memory_steps, c.memory_burn_in)
         else:
             out = self.replay.take(number, c.gamma, c.n_step)
+        if self.hindsight is not None:
+            out = self.hindsight.relabel(number, out, generator)
         if self.demonstrations is not None:
             out = out.joined(self.demonstrations.sample(self.shown, generator, c.gamma, c.n_step))
         if self.returns is not None:
@@ -307,18 +312,23 @@ class OffPolicyLearner(OffPolicyNetworks):
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights, optimizers, normalizer and replay memory."""
-        return self.parts() | prefixed("replay", self.replay.state_dict())
+        goals = {} if self.hindsight is None else prefixed("hindsight", self.hindsight.state_dict())
+        return self.parts() | prefixed("replay", self.replay.state_dict()) | goals
 
     def check_state(self, state: dict[str, Tensor]) -> None:
         """Raises RookeryError where a saved state does not fit."""
         check_state(self.parts(), state)
         self.replay.check_state(under("replay", state))
+        if self.hindsight is not None:
+            self.hindsight.check_state(under("hindsight", state), under("replay", state))
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a checked state."""
         for name, own in self.parts().items():
             own.copy_(state[name])
         self.replay.load_state_dict(under("replay", state))
+        if self.hindsight is not None:
+            self.hindsight.load_state_dict(under("hindsight", state))
 
 
 def subset(count: int, size: int, generator: torch.Generator | None, device: torch.device | str = "cpu") -> Tensor:

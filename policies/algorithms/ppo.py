@@ -13,7 +13,7 @@ compiled kernel (ppo_compiled.py); others use the torch operations below, its re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -24,20 +24,25 @@ from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.algorithms.ppo_options import OptionLearner
 from rookery.policies.algorithms.ppo_policies import policies_of
+from rookery.policies.algorithms.ppo_rates import adapt_learning_rate, schedule_learning_rate
 from rookery.policies.algorithms.ppo_targets import value_losses
 from rookery.policies.algorithms.weight_sets import weight_sets
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.choices import Choices
 from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
-from rookery.policies.storage.prefix import check_state
+from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.policies.storage.rollout import Samples
 from rookery.policies.training.reduction import Reduction
 from rookery.sim.actions import require_numbers
+from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
 from rookery.sim.seeding import torch_generator
 from rookery.sim.threads import one_thread_each
+
+if TYPE_CHECKING:
+    from rookery.policies.hierarchy.learned_skills import LearnedSkills
 
 __all__ = ["PPO", "PPOConfig"]
 
@@ -56,6 +61,7 @@ class PPO(Algorithm):
 
     Attributes:
         learners: by set of weights (the group's name where `policies` has no other), networks and all that belongs to them.
+        skills: those below, where they learn too; else None.
         updates: made so far.
 
     Raises:
@@ -89,6 +95,9 @@ class PPO(Algorithm):
                 f'estimator="{self.config.estimator}" needs targets to predict, and no group of this task '
                 'declares any: use "off".'
             )
+        self.skills: LearnedSkills | None = None
+        if self.config.learn_skills != "off":
+            self.skills = env.learned_skills(self.config, seed)
         self._threads = Threads()
         self._step = 0  # row of the rollout that the next action goes to
         self._context: dict[str, Tensor] = {}  # see _read_context
@@ -116,6 +125,8 @@ class PPO(Algorithm):
     def act(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         t = self._step
         if t == 0:
+            if self.skills is not None:
+                self.skills.begin(self.updates)
             for learner in self.learners.values():
                 learner.start(self._generator)
             if not self._context:
@@ -150,6 +161,10 @@ class PPO(Algorithm):
         self._context = self._read_context()
         self._last_obs = next_obs
         self._step += 1
+
+    def look_again(self) -> None:
+        """Read what stands beside the observations anew, where it has changed since the last step was observed."""
+        self._context = self._read_context()
 
     def _read_context(self) -> dict[str, Tensor]:
         """Values beside the environment's observations now: "state" of a central critic, "active.<group>", "deciding.<group>",
@@ -199,7 +214,7 @@ class PPO(Algorithm):
             )
         figures: dict[str, Tensor] = {}
         for name, learner in self.learners.items():
-            self._schedule_learning_rate(learner, progress)
+            schedule_learning_rate(self.config, learner, self.updates, progress)
             if self.updates == self.config.critic_warmup > 0:
                 # Adam divides by the size of gradients of long ago: the policy's were zero, and its first steps would be huge
                 learner.adam.reset()
@@ -216,23 +231,28 @@ class PPO(Algorithm):
             figures[f"{name}/entropy"] = learner.entropy()
             figures[f"{name}/explained_variance"] = learner.explained_variance
             figures[f"{name}/learning_rate"] = learner.learning_rate.mean()
+            if learner.reference is not None:
+                figures[f"{name}/reference_kl"] = learner.reference.divergence_now
             learner.finish()
+        values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
+        below = {} if self.skills is None else self.skills.update(self.updates, progress)
         self.updates += 1
         self._step = 0
-        values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
-        return dict(zip(figures, values, strict=True))
+        return dict(zip(figures, values, strict=True)) | below
 
     def _learn_epochs(self, learner: GroupLearner, samples: Samples) -> Tensor:
         """All epochs of minibatches; returns the sums of FIGURES over minibatches, [5, G]."""
         c = self.config
         sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
+        if self.skills is not None and not self.skills.high_level_learns(self.updates):
+            return sums
         for epoch in range(c.epochs):
             before = sums.clone()
             for batch, rows, count in learner.epoch(samples, self._generator):
                 sums += self.learn(learner, batch, rows, count)
             if c.schedule == "adaptive" and not self.policy_frozen:
                 approx_kl = self.reduction.sum((sums - before)[FIGURES.index("approx_kl")]) / c.minibatches
-                self._adapt_learning_rate(learner, approx_kl, last=epoch == c.epochs - 1)
+                adapt_learning_rate(c, learner, approx_kl, last=epoch == c.epochs - 1)
         return self.reduction.sum(sums)
 
     def learn(self, learner: GroupLearner, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
@@ -270,6 +290,7 @@ class PPO(Algorithm):
             policy loss  = -sum w min(ratio A, clip(ratio) A)      d/d log p = -w ratio A where that is the smaller
             d log p / d outputs and log std                        ppo_heads.py, choices included
             value loss   = sum w error^2 / 2 (or Huber)            d/d value = w error (limited by Huber's delta)
+            reference    = coef sum w KL(new|reference)            ppo_reference.py
             approx KL(old|new) = sum w (ratio - 1 - log ratio)     Schulman's k3, joschu.net/blog/kl-approx.html; of choices
                                                                    the divergence itself
 
@@ -286,7 +307,8 @@ class PPO(Algorithm):
         head = learner.head
         for s in batch.chunks(rows, learner.chunk):
             w: Any = 1.0 / count if s.active is None else s.active / count
-            seen = head.compare(worker.mean_action(s), s, learner.log_std)
+            mean = worker.mean_action(s)
+            seen = head.compare(mean, s, learner.log_std)
             ratio = seen.log_ratio.exp()
             surrogate = ratio * s.advantage
             clipped_surrogate = ratio.clamp(1.0 - c.clip, 1.0 + c.clip).mul_(s.advantage)
@@ -294,7 +316,11 @@ class PPO(Algorithm):
             if self.policy_frozen:
                 surrogate_grad.zero_()
             entropy_coef = 0.0 if self.policy_frozen else c.entropy_coef
-            worker.actor.backward(head.gradient(seen, surrogate_grad, w, worker, learner.log_std, entropy_coef))
+            grad = head.gradient(seen, surrogate_grad, w, worker, learner.log_std, entropy_coef)
+            if learner.reference is not None and s.reference is not None and not self.policy_frozen:
+                coef = c.reference_kl_coef * w
+                grad += learner.reference.gradient(mean, s.reference, learner.log_std, coef, worker)
+            worker.actor.backward(grad)
 
             value = worker.value(s)
             value_loss, value_grad = value_losses(c, value, s)
@@ -309,43 +335,10 @@ class PPO(Algorithm):
             sums[2] += head.divergence(seen, ratio, s).mul_(w).sum(1)
         return sums
 
-    # Learning rate
-
     @property
     def policy_frozen(self) -> bool:
         """True where the critic alone learns (`critic_warmup`)."""
         return self.updates < self.config.critic_warmup
-
-    def _schedule_learning_rate(self, learner: GroupLearner, progress: float) -> None:
-        """Set the learning rate of an update; "adaptive" changes it further in `_adapt_learning_rate`.
-
-        After the critic's warm-up it rises over as many updates again: fresh from its reset, Adam moves every weight by the
-        whole rate at each step, whatever the gradient's noise.
-        """
-        c = self.config
-        since = self.updates - c.critic_warmup
-        rising = min(1.0, (since + 1) / (c.critic_warmup + 1)) if c.critic_warmup and since >= 0 else 1.0
-        if c.schedule == "adaptive":
-            if since == 0 < c.critic_warmup:
-                learner.learning_rate.fill_(c.learning_rate * rising)
-            return
-        decay = 1.0 - progress if c.schedule == "linear" else 1.0
-        learner.learning_rate.fill_(c.learning_rate * max(0.0, decay) * rising)
-
-    def _adapt_learning_rate(self, learner: GroupLearner, approx_kl: Tensor, last: bool) -> None:
-        """Slow down after any epoch that went too far; speed up only after a whole update that stayed near.
-
-        Args:
-            learner: whose rate.
-            approx_kl: mean over the epoch's minibatches [G].
-            last: whether this is the update's last epoch.
-        """
-        c = self.config
-        rate = learner.learning_rate
-        too_far = (approx_kl > 2.0 * c.target_kl).unsqueeze(1)
-        near = (approx_kl < 0.5 * c.target_kl).unsqueeze(1) & last
-        new = torch.where(too_far, rate / 1.5, torch.where(near, rate * 1.5, rate))
-        rate.copy_(new.clamp_(*c.learning_rate_bounds))
 
     # Keeping
 
@@ -364,17 +357,22 @@ class PPO(Algorithm):
             )
         state = {f"{name}/{k}": v for name, g in self.learners.items() for k, v in g.state_dict().items()}
         state |= {f"context/{k}": v for k, v in self._context.items()}
+        if self.skills is not None:
+            state |= prefixed("skills", self.skills.state_dict())
         return state | {"generator": self._generator.get_state(), "updates": torch.tensor(self.updates)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        own = {k: v for k, v in self.state_dict().items() if not k.startswith("context/")}
+        own = {k: v for k, v in self.state_dict().items() if not k.startswith(("context/", "skills."))}
+        below = under("skills", state)
         context = {k.removeprefix("context/"): v for k, v in state.items() if k.startswith("context/")}
-        state = {k: v for k, v in state.items() if not k.startswith("context/")}
+        state = {k: v for k, v in state.items() if not k.startswith(("context/", "skills."))}
         check_state(own, state)
         for name in state.keys() - own.keys():
             raise RookeryError(f"the saved state has {name!r}: it is of another config.")
         if context or int(state["updates"]):
             check_state(self._context_shapes(), context)
+        if self.skills is not None:
+            self.skills.load_state_dict(below)
         for name, learner in self.learners.items():
             prefix = f"{name}/"
             learner.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
@@ -394,3 +392,5 @@ class PPO(Algorithm):
 
     def close(self) -> None:
         self._threads.close()
+        if self.skills is not None:
+            self.skills.close()

@@ -92,8 +92,24 @@ class PPOConfig(EncoderConfig):
     critic_warmup: int = 0
     """Updates at the start in which the critic alone learns, and after them as many in which the learning rate rises: for a
     policy that was taken over from elsewhere."""
+    reference_kl_coef: float = 0.0
+    """Weight of the policy's divergence from the one that training started from (`--init`), which stays as it was."""
     value_norm_beta: float = 0.99999
     """Memory of those statistics per update; the default is the reference's, all but a plain average over the run."""
+
+    # Skills below a high level (--skills)
+    learn_skills: Literal["off", "together", "alternating"] = "off"
+    """Whether the skills' policies learn too: in every update, together with the high level, or by turns with it."""
+    skill_turns: int = 10
+    """Updates of each turn where they alternate; the high level has the first."""
+    skill_learning_rate: float = 1e-4
+    """Learning rate of skills' policies; 0 leaves them as they are."""
+    skill_std: float = 0.1
+    """Standard deviation of the skills' actions at the start of training, and of the stored skills' in `skill_kl_coef`."""
+    skill_kl_coef: float = 1e-4
+    """Weight of a skill's divergence from what it was when it was stored."""
+    skill_warmup: int = 4
+    """Updates in which a skill's critic alone learns; see `critic_warmup`."""
 
     # Optimizer
     learning_rate: float = 1e-3
@@ -117,7 +133,15 @@ class PPOConfig(EncoderConfig):
         super().__post_init__()
         check_bounds(self, ("rollout_steps", "epochs", "minibatches", "hidden", "critic_hidden", "estimator_hidden"), 1)
         check_bounds(self, ("actor_frames", "memory_size"), 1)
-        check_bounds(self, ("critic_warmup", "entropy_coef", "value_coef"), 0)
+        check_bounds(self, ("critic_warmup", "entropy_coef", "value_coef", "reference_kl_coef"), 0)
+        check_bounds(self, ("skill_learning_rate", "skill_kl_coef", "skill_warmup"), 0)
+        check_bounds(self, ("skill_turns",), 1)
+        check_bounds(self, ("skill_std",), 0.0, exclude_low=True)
+        if self.learn_skills == "off":
+            names = ("skill_learning_rate", "skill_std", "skill_kl_coef", "skill_warmup")
+            check_unused(self, names, "skills that learn", "learn_skills=together")
+        if self.learn_skills != "alternating":
+            check_unused(self, ("skill_turns",), "skills that learn by turns", "learn_skills=alternating")
         check_bounds(self, ("gamma", "lam", "value_norm_beta"), 0.0, 1.0)
         positive = ("initial_std", "clip", "obs_clip", "learning_rate", "target_kl", "max_grad_norm", "huber_delta")
         rates = ("estimator_learning_rate", "learning_rate_min", "learning_rate_max", "value_clip")

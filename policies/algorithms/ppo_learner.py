@@ -20,6 +20,7 @@ from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_heads import MAX_LOG_RATIO, Mixed, head_of
 from rookery.policies.algorithms.ppo_memory import RolloutMemory
+from rookery.policies.algorithms.ppo_reference import ReferencePolicy
 from rookery.policies.algorithms.ppo_targets import samples_of
 from rookery.policies.algorithms.weight_sets import WeightSet
 from rookery.policies.nn.actor_critic import Worker
@@ -122,6 +123,7 @@ class GroupLearner:
                 self.rows, self.sets, units, self.actor.state_size, config.rollout_steps, device
             )
         self.reduction: Reduction = ALONE
+        self.reference = None if config.reference_kl_coef == 0.0 else ReferencePolicy(self)
         self.std = self.log_std.exp()
         self._shuffled: Samples | None = None
         self.explained_variance = torch.zeros((), device=device)
@@ -139,6 +141,7 @@ class GroupLearner:
         self.actor_inputs = chains.actor_inputs
         self.head = head_of(spec.action)
         plain = not (chains.targets or spec.action.choices)
+        plain = plain and not c.reference_kl_coef
         self._compile = c.compiled and plain and all(serves(x, self.device) for x in (chains.actor, chains.critic))
         self._one_input = state_size == 0 and self.actor_inputs == spec.observation_size
         actor, critic = perceptron_of(chains.actor), perceptron_of(chains.critic)
@@ -221,16 +224,9 @@ class GroupLearner:
         return torch.cat((newest, self.estimator.predict(obs, targets, reveal_future_mask)), -1)
 
     def sample(
-        self,
-        t: int,
-        obs: Tensor,
-        state: Tensor | None,
-        active: Tensor | None,
-        privileged_targets: Tensor | None = None,
-        reveal_future_mask: Tensor | None = None,
-        action_mask: Tensor | None = None,
-        deciding: Tensor | None = None,
-    ) -> Tensor:
+        self, t: int, obs: Tensor, state: Tensor | None, active: Tensor | None, privileged_targets: Tensor | None = None,
+        reveal_future_mask: Tensor | None = None, action_mask: Tensor | None = None, deciding: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """Actions [N, A, D] with exploration; everything goes to row t of the rollout.
 
         Args:
@@ -331,7 +327,10 @@ class GroupLearner:
         self, last_obs: Tensor, last_state: Tensor | None, last_active: Tensor | None, deciding: Tensor | None = None
     ) -> Samples:
         """Values, advantages and targets of the collected rollout; the arguments follow its last row (raw)."""
-        return samples_of(self, last_obs, last_state, last_active)
+        out = samples_of(self, last_obs, last_state, last_active)
+        if self.reference is not None:
+            self.reference.compare(self, out)
+        return out
 
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice, int | Tensor]]:
         """Shuffle, then give the minibatches: the shuffled samples, the rows of each, and how many of all processes count in
@@ -339,26 +338,23 @@ class GroupLearner:
         count, size = samples.action.shape[1], self.reduction.size
         units = count // self.sequence * size
         order = torch.randperm(units, generator=generator, device=self.device)
-        bounds = self._bounds(units)
+        ends = [units * i // self.config.minibatches for i in range(self.config.minibatches + 1)]
+        own = ends
         if size > 1:
             worlds, each = self.rollout.reward.shape[1], self.spec.count // self.sets
-            order, own = own_part(order, self.config.minibatches, worlds, each, self.reduction)
-            bounds = [b * self.sequence for b in own]
+            order, own = own_part(order, ends, worlds, each, self.reduction)
+        bounds = [b * self.sequence for b in own]
         rows = order if self.memory is None else self.memory.order(order, bounds, len(self.workers), self.chunk)
         if self._shuffled is not None and self._shuffled.action.shape[1] != count:
             self._shuffled = None  # decisions differ in number from rollout to rollout
         self._shuffled = samples.shuffled(rows, self._shuffled, order)
         minibatches = [slice(*ends) for ends in pairwise(bounds)]
-        counts: Sequence[int | Tensor] = [stop - start for start, stop in pairwise(self._bounds(units))]
+        counts: Sequence[int | Tensor] = [(stop - start) * self.sequence for start, stop in pairwise(ends)]
         if (active := self._shuffled.active) is not None:
             own_counts = torch.stack([active[:, x].sum(1, keepdim=True) for x in minibatches])
             counts = list(self.reduction.sum(own_counts).clamp(min=1))
         for part, counted in zip(minibatches, counts, strict=True):
             yield self._shuffled, part, counted
-
-    def _bounds(self, units: int) -> list[int]:
-        """Rows at which the minibatches of so many samples or sequences begin and end."""
-        return [units * i // self.config.minibatches * self.sequence for i in range(self.config.minibatches + 1)]
 
     def finish(self) -> None:
         """End an iteration: its observations count in the normalizers from now on."""
@@ -380,7 +376,7 @@ class GroupLearner:
     def _parts(self) -> dict[str, Any]:
         """Parts with a state of their own, by the prefix of its names."""
         parts = {"adam": self.adam, "observations": self.observations, "states": self.states, "returns": self.returns}
-        parts |= {"estimator": self.estimator, "memory": self.memory}
+        parts |= {"estimator": self.estimator, "memory": self.memory, "reference": self.reference}
         return {name: part for name, part in parts.items() if part is not None}
 
     def state_dict(self) -> dict[str, Tensor]:

@@ -35,4 +35,5 @@ class SACConfig(OffPolicyConfig):
         constrained = self.critic_batch_norm or self.critic_unit_weights or self.critic_hypersphere
         remade = self.memory != "none" or self.encoder != "none"
         weighted = self.priority_alpha > 0.0 or self.return_limit is not None or self.weight_decay > 0.0
-        return not (central or distributional or constrained or remade or weighted or self.mirror)
+        other = self.mirror or self.hindsight_share > 0.0
+        return not (central or distributional or constrained or remade or weighted or other)

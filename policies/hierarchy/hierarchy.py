@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rookery.policies.hierarchy.skill_set import CONTROLLER, Skill, SkillSet, condition_of
+from rookery.policies.hierarchy.team import of_team
 from rookery.policies.policy import Policy
 from rookery.policies.stages.chain import Beside, Link
-from rookery.policies.stages.command import CommandPart, CommandStage
+from rookery.policies.stages.command import CommandPart, CommandStage, merged
+from rookery.policies.stages.condition import Condition
 from rookery.policies.stages.controller import ControllerStage
 from rookery.policies.stages.decide import Decide, DecisionRules, Switch
 from rookery.policies.stages.select import Select, Span
@@ -18,7 +20,7 @@ from rookery.policies.torch_parts import copy_parts
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
-__all__ = ["Hierarchy", "SkillSource", "high_level", "make_hierarchy"]
+__all__ = ["Hierarchy", "SkillRole", "SkillSource", "high_level", "make_hierarchy"]
 
 KIND = "skills"
 """Kind of a high level's action."""
@@ -40,6 +42,29 @@ class SkillSource:
 
 
 @dataclass(frozen=True)
+class SkillRole:
+    """A stored policy's part in a hierarchy.
+
+    Args:
+        name: of its skills, with + between them.
+        source: the policy.
+        head: from an agent's observation and decision to what the policy observes.
+        options: indices of its skills; None where there are no others.
+        place: of the index in that row.
+        learns: where skills learn.
+        rewards: by index of the skill, condition on what it observes that it is rewarded for; None for the task's reward.
+    """
+
+    name: str
+    source: SkillSource
+    head: Link
+    options: tuple[int, ...] | None
+    place: int
+    learns: bool
+    rewards: Mapping[int, Condition | None]
+
+
+@dataclass(frozen=True)
 class Hierarchy:
     """The skills of a group of agents.
 
@@ -49,7 +74,9 @@ class Hierarchy:
         rules: when it decides.
         seen: the parts of the observation that it gets.
         lower: from observation and decision to the robot's action.
-        sources: the stored policies in it.
+        roles: the stored policies in it.
+        agents: a, of a team that one decision is for; `high`, `seen` and `lower` are of the team then, the agents' numbers one
+            after the other. 1 where each agent decides.
     """
 
     group: Group
@@ -57,22 +84,23 @@ class Hierarchy:
     rules: DecisionRules
     seen: tuple[Span, ...]
     lower: tuple[Link, ...]
-    sources: tuple[SkillSource, ...]
+    roles: tuple[SkillRole, ...]
+    agents: int = 1
 
     def module(self) -> Policy:
         """The chain below the decisions, with the skills' weights."""
         policy = Policy(self.lower)
-        copy_parts(policy, [source.policy for source in self.sources])
+        copy_parts(policy, [role.source.policy for role in self.roles])
         return policy.eval()
 
     def deployed(self, policy: Policy) -> Policy:
         """The policy that acts on the robot: a high level's decisions, held as the rules say, and the skills."""
-        size = self.group.observation_size
+        size = self.agents * self.group.observation_size
         whole = ((0, size),)
         chain = (*([] if self.seen == whole else [Select(size, self.seen)]), *policy.chain.links)
         both = Beside(((Select(size, whole),), (Decide(self.rules, chain),)))
         out = Policy((both, *self.lower))
-        copy_parts(out, [policy, *(source.policy for source in self.sources)])
+        copy_parts(out, [policy, *(role.source.policy for role in self.roles)])
         return out.eval()
 
 
@@ -97,6 +125,7 @@ def make_hierarchy(
     task: str,
     control_dt: float,
     events: Sequence[str] = (),
+    agents: int = 1,
 ) -> Hierarchy:
     """The skills of a set on the observations of a group.
 
@@ -107,6 +136,7 @@ def make_hierarchy(
         task: name of the task, for messages.
         control_dt: s, of the environment.
         events: those that the task declares.
+        agents: of a team that one decision is for; 1 where each agent decides.
 
     Raises:
         RookeryError: a skill that the environment cannot feed or that acts otherwise, or a parameter, condition or event that
@@ -119,7 +149,6 @@ def make_hierarchy(
     for event in skills.events:
         if event not in events:
             raise unknown(f"event of {task}", event, events)
-    names = list(skills.skills)
     for name, skill in skills.skills.items():
         if skill.policy != CONTROLLER:
             _check(name, sources[skill.policy], group, skill, task, control_dt)
@@ -133,20 +162,28 @@ def make_hierarchy(
         else _command(name, skill, sources[skill.policy].group, group, places[name], row - len(action.names), row)
         for name, skill in skills.skills.items()
     ]
-    rules = DecisionRules(
-        tuple(names),
-        tuple(skills.steps(name) for name in names),
-        tuple(condition_of(s.finished, group, f"finished of the skill {k!r}") for k, s in skills.skills.items()),
-        tuple(condition_of(s.allowed, group, f"allowed of the skill {k!r}") for k, s in skills.skills.items()),
-        skills.events,
-    )
+    rules = _rules(skills, group, agents)
     masked = replace(action, masked=rules.masked)
     high = replace(group, action=masked, targets=(), future=(), observation_sets={}, mirror=None)
     seen: tuple[Span, ...] = ((0, group.observation_size),)
     if skills.observe:
         high, seen = _observed(high, skills.observe, task)
-    used = tuple(sources[policy] for policy in skills.policies if policy != CONTROLLER)
-    return Hierarchy(group, high, rules, seen, _lower(skills, sources, heads, group), used)
+    lower, roles = _lower(skills, sources, heads, group)
+    made = Hierarchy(group, high, rules, seen, lower, roles)
+    return made if agents == 1 else of_team(made, agents)
+
+
+def _rules(skills: SkillSet, group: Group, agents: int) -> DecisionRules:
+    """Rules of decisions among the skills of a set, on the observations of a group."""
+    names = tuple(skills.skills)
+    return DecisionRules(
+        names,
+        tuple(skills.steps(name) for name in names),
+        tuple(condition_of(s.finished, group, f"finished of the skill {k!r}") for k, s in skills.skills.items()),
+        tuple(condition_of(s.allowed, group, f"allowed of the skill {k!r}") for k, s in skills.skills.items()),
+        skills.events,
+        agents,
+    )
 
 
 def _observed(group: Group, names: Sequence[str], task: str) -> tuple[Group, tuple[Span, ...]]:
@@ -162,9 +199,10 @@ def _observed(group: Group, names: Sequence[str], task: str) -> tuple[Group, tup
 
 def _lower(
     skills: SkillSet, sources: Mapping[str, SkillSource], heads: Sequence[Link], group: Group
-) -> tuple[Link, ...]:
-    """The links below a decision. Skills of one policy go through it together: one pass for each policy."""
+) -> tuple[tuple[Link, ...], tuple[SkillRole, ...]]:
+    """The links below a decision, and the policies' parts. Skills of one policy go through it together: one pass for each."""
     place = group.observation_size
+    roles: list[SkillRole] = []
     branches: list[tuple[Link, ...]] = []
     cases: list[tuple[int, ...]] = []
     for policy in skills.policies:
@@ -174,7 +212,18 @@ def _lower(
             head = Switch(place, tuple((k,) for k in mine), tuple((heads[k],) for k in mine))
         branches.append((head, *(() if policy == CONTROLLER else sources[policy].policy.chain.links)))
         cases.append(tuple(mine))
-    return branches[0] if len(branches) == 1 else (Switch(place, tuple(cases), tuple(branches)),)
+        if policy != CONTROLLER:
+            own = {name: skill for name, skill in skills.skills.items() if skill.policy == policy}
+            options = tuple(mine) if len(skills.policies) > 1 else None
+            learns = all(skill.learn for skill in own.values())
+            spec = sources[policy].group
+            rewards = {
+                k: condition_of(skill.reward, spec, f"reward of the skill {name!r}")
+                for k, (name, skill) in zip(mine, own.items(), strict=True)
+            }
+            roles.append(SkillRole("+".join(own), sources[policy], head, options, place, learns, rewards))
+    lower = branches[0] if len(branches) == 1 else (Switch(place, tuple(cases), tuple(branches)),)
+    return lower, tuple(roles)
 
 
 # Parameters
@@ -289,7 +338,7 @@ def _command(
                 half, middle = 0.5 * (high - low) * scale, 0.5 * (high + low) * scale
                 offset = (middle,) if middle else ()
                 parts.append(CommandPart(place + i if kept else 0, 1, kept, first + number, (half,), offset, clip))
-    return CommandStage(row, tuple(parts))
+    return CommandStage(row, merged(parts))
 
 
 def _check(name: str, source: SkillSource, group: Group, skill: Skill, task: str, control_dt: float) -> None:

@@ -47,6 +47,9 @@ class Skill:
         command: by term, for each component its least and greatest value, or one number that is fixed.
         finished: condition under which it has finished, such as "norm(position_error) < 0.1"; "" for none.
         allowed: condition under which it may be chosen; "" for at all times.
+        learn: its policy learns too, where a training has its skills learn.
+        reward: condition on what the skill observes, commands included, such as "norm(position_error) < 0.1": a skill that
+            learns earns 1 for each control step after which it holds, in place of the task's reward; "" for the task's.
     """
 
     policy: str
@@ -55,6 +58,8 @@ class Skill:
     command: dict[str, Any] = field(default_factory=dict)
     finished: str = ""
     allowed: str = ""
+    learn: bool = True
+    reward: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,7 @@ class SkillSet:
         events: of the task, each of which brings a decision.
         observe: terms that the high level observes; () for all.
         group: the agents that have these skills; "" for the task's only group.
+        central: one decision for all agents of a team, from what all of them observe; false for each agent its own.
 
     Raises:
         RookeryError: no skill, or a number of control steps out of bounds.
@@ -77,6 +83,7 @@ class SkillSet:
     events: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()
     group: str = ""
+    central: bool = False
 
     def __post_init__(self) -> None:
         if not self.skills:
@@ -134,7 +141,7 @@ def skills_of(values: Mapping[str, Any]) -> SkillSet:
     }
     others = {k: v for k, v in values.items() if k != "skills"}
     given = from_values(_Decisions, others, "setting of the skills")
-    return SkillSet(skills, given.every, given.events, given.observe, given.group)
+    return SkillSet(skills, given.every, given.events, given.observe, given.group, given.central)
 
 
 @dataclass(frozen=True)
@@ -145,6 +152,7 @@ class _Decisions:
     events: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()
     group: str = ""
+    central: bool = False
 
 
 def condition_of(text: str, group: Group, what: str) -> Condition | None:

@@ -2,6 +2,8 @@
 
 world        0  1  2  3  4  5
 assignment   2  0  0  1  2  0      0 acts for worlds 1, 2 and 5 in one call, 1 for world 3, 2 for worlds 0 and 4
+
+Policies of one shape act in one pass together (stacked.py) where they are drawn about as often.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.multiagent.stacked import MOST_PADDING, Layout, stacked
 from rookery.policies.training.evaluate import PolicyAct
 from rookery.sim.engines import check_seed
 from rookery.sim.env import Act, Env
@@ -58,6 +61,8 @@ class Population:
         self._generator = torch_generator(seed)
         self.assignment = torch.zeros(env.num_envs, dtype=torch.int64)
         self._found: list[tuple[int, Tensor]] | None = None
+        self._stacks = stacked(self.members)
+        self._layout: Layout | None = None  # of the stacks, where one pass is worth it
         self.games, self.points = (torch.zeros(len(self.members), dtype=torch.float64) for _ in range(2))
         self.draw(torch.arange(env.num_envs))
 
@@ -113,7 +118,10 @@ class Population:
         if len(self.members) == 1:
             return {g: a.clone() for g, a in self.members[0](obs).items()}
         out: Rows = {}
-        for k, worlds in self._playing():
+        playing = self._playing()
+        if self._stacks is not None and self._layout is not None:
+            return {g: stack(obs[g], self._layout) for g, stack in self._stacks.items()}
+        for k, worlds in playing:
             member = self.members[k]
             if isinstance(member, PolicyAct):
                 own = member({g: o[worlds] for g, o in obs.items()}, worlds)
@@ -131,6 +139,10 @@ class Population:
             order = self.assignment.argsort(stable=True).to(self._env.device)
             counts = self.assignment.bincount(minlength=len(self.members)).tolist()
             self._found = [(k, own) for k, own in enumerate(order.split(counts)) if len(own)]
+            self._layout = None
+            if self._stacks is not None:
+                layout = Layout(self.assignment.to(self._env.device), len(self.members))
+                self._layout = layout if layout.padding <= MOST_PADDING else None
         return self._found
 
     def _memories(self) -> Rows:

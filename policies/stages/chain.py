@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rookery.policies.stages.choose import Choose
-from rookery.policies.stages.decide import Decide, Switch
+from rookery.policies.stages.decide import Decide, Each, Switch
 from rookery.policies.stages.links import Beside, Link, check_row
 from rookery.policies.stages.stage import Stage, Weight, fault
 from rookery.sim.errors import RookeryError
@@ -26,7 +26,7 @@ from rookery.sim.errors import RookeryError
 if TYPE_CHECKING:
     from rookery.sim.specs import Group
 
-__all__ = ["Beside", "CaseNode", "Cases", "Fork", "HeldNode", "Leaf", "Link", "Node", "StageChain"]
+__all__ = ["Beside", "CaseNode", "Cases", "EachNode", "Fork", "HeldNode", "Leaf", "Link", "Node", "StageChain"]
 
 S = TypeVar("S", bound=Stage)
 
@@ -93,7 +93,22 @@ class Cases:
     cases: tuple[CaseNode, ...]
 
 
-Node = Leaf | Fork | HeldNode | Cases
+@dataclass(frozen=True)
+class EachNode:
+    """A chain for each agent, see `Each`.
+
+    Args:
+        link: as declared.
+        nodes: of the chain; the states in it count from the beginning of one agent's.
+        state: where the states of all agents stand in that of the whole chain, one after the other.
+    """
+
+    link: Each
+    nodes: tuple[Node, ...]
+    state: slice
+
+
+Node = Leaf | Fork | HeldNode | Cases | EachNode
 
 
 @dataclass(frozen=True)
@@ -134,8 +149,13 @@ class StageChain:
     @property
     def state_size(self) -> int:
         """Numbers that all stages and decisions keep from step to step."""
-        held = sum(node.link.state_size for node in self.decisions)
-        return held + sum(leaf.stage.state_size for leaf in self.leaves)
+        return self._named[1]
+
+    @property
+    def agents(self) -> int:
+        """Agents whose observations it takes, one after the other, and whose actions it gives: those of a team with one high
+        level for all; 1 without."""
+        return next((node.link.agents for node in self.nodes if isinstance(node, EachNode)), 1)
 
     @property
     def targets(self) -> int:
@@ -176,7 +196,14 @@ class StageChain:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """The links with the names and places of their stages."""
-        return _nodes(self.links, {}, [0])
+        return self._named[0]
+
+    @cached_property
+    def _named(self) -> tuple[tuple[Node, ...], int]:
+        """The nodes, and the length of all their states."""
+        states = [0]
+        nodes = _nodes(self.links, {}, states)
+        return nodes, states[0]
 
     @cached_property
     def leaves(self) -> list[Leaf]:
@@ -237,13 +264,15 @@ class StageChain:
             RookeryError: naming the wrong line.
         """
         times = " times their history" * (group.history > 1)
-        if self.inputs != group.observation_size:
-            raise fault(
-                f"{line}[0]", self.inputs, f"for {group.observation_size} inputs, the sum of the terms' sizes{times}"
-            )
-        if self.outputs != group.action.size:
+        times += f" times {self.agents} agents" * (self.agents > 1)
+        inputs, outputs = (self.agents * size for size in (group.observation_size, group.action.size))
+        if self.inputs != inputs:
+            raise fault(f"{line}[0]", self.inputs, f"for {inputs} inputs, the sum of the terms' sizes{times}")
+        if self.outputs != outputs:
             at = f"{line}[{len(self.links) - 1}]"
-            raise fault(at, self.outputs, f"with {group.action.size} outputs, the number of the action's components")
+            raise fault(at, self.outputs, f"with {outputs} outputs, the number of the action's components")
+        if group.count % self.agents:
+            raise fault(line, self.agents, f"for the {group.count} agents of the group, in teams of as many")
         if group.action.choices and not self.options:
             names = ", ".join(choice.name for choice in group.action.choices)
             raise fault(line, self.kinds, f"a list with the stage choose, as the action chooses its {names}")
@@ -299,6 +328,10 @@ def _nodes(links: Sequence[Link], counts: dict[str, int], states: list[int]) -> 
                 nodes = _nodes(branch, counts, states)
                 cases.append(CaseNode(numbers, nodes, slice(start, states[0])))
             out.append(Cases(link, tuple(cases)))
+        elif isinstance(link, Each):
+            within = [0]
+            nodes = _nodes(link.chain, counts, within)
+            out.append(EachNode(link, nodes, _taken(within[0] * link.agents, states)))
         else:
             number = counts[link.kind] = counts.get(link.kind, 0) + 1
             name = link.kind if number == 1 else f"{link.kind}_{number}"
@@ -327,7 +360,7 @@ def _leaves(nodes: Sequence[Node], inside: bool = True) -> Iterator[Leaf]:
             for branch in node.branches:
                 yield from _leaves(branch, inside)
         elif inside:
-            for chain in (node.nodes,) if isinstance(node, HeldNode) else [case.nodes for case in node.cases]:
+            for chain in [case.nodes for case in node.cases] if isinstance(node, Cases) else (node.nodes,):
                 yield from _leaves(chain)
 
 
@@ -342,6 +375,8 @@ def _decisions(nodes: Sequence[Node]) -> Iterator[HeldNode]:
         elif isinstance(node, Cases):
             for case in node.cases:
                 yield from _decisions(case.nodes)
+        elif isinstance(node, EachNode):
+            yield from _decisions(node.nodes)
 
 
 def _check_links(links: Sequence[Link], group: Group, line: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rookery.policies.stages import stage_class, stage_kinds
-from rookery.policies.stages.decide import Decide, Switch
+from rookery.policies.stages.decide import Decide, Each, Switch
 from rookery.policies.stages.links import Beside, Link
 from rookery.policies.stages.stage import Stage, fault
 from rookery.sim.errors import RookeryError, unknown
@@ -16,7 +16,7 @@ __all__ = ["links_of", "to_json"]
 
 DEEPEST = 8
 """Most chains inside of each other."""
-COMPOUND = ("beside", Decide.kind, Switch.kind)
+COMPOUND = ("beside", Decide.kind, Switch.kind, Each.kind)
 """Kinds of links that have chains of their own."""
 
 
@@ -28,7 +28,7 @@ def to_json(links: Sequence[Link]) -> list[dict[str, Any]]:
 def _link_json(link: Link) -> dict[str, Any]:
     if isinstance(link, Stage):
         return link.to_json()
-    if isinstance(link, Decide):
+    if isinstance(link, (Decide, Each)):
         return link.to_json(to_json(link.chain))
     branches = [to_json(branch) for branch in link.branches]
     return link.to_json(branches) if isinstance(link, Switch) else {"stage": "beside", "branches": branches}
@@ -65,7 +65,7 @@ def links_of(values: Any, line: str, depth: int = 0) -> tuple[Link, ...]:
 def _compound(kind: str, value: Mapping[str, Any], at: str, depth: int) -> Link:
     """A link that has chains of its own."""
     chains: tuple[tuple[Link, ...], ...]
-    if kind == Decide.kind:
+    if kind in (Decide.kind, Each.kind):
         chains = (links_of(value.get("chain"), f"{at}.chain", depth + 1),)
     else:
         branches = value.get("branches")
@@ -73,8 +73,8 @@ def _compound(kind: str, value: Mapping[str, Any], at: str, depth: int) -> Link:
             raise fault(at, value, f"the stage {kind} with its list of branches")
         chains = tuple(links_of(branch, f"{at}.branches[{k}]", depth + 1) for k, branch in enumerate(branches))
     try:
-        if kind == Decide.kind:
-            return Decide.from_json(value, chains[0], at)
+        if kind in (Decide.kind, Each.kind):
+            return (Decide if kind == Decide.kind else Each).from_json(value, chains[0], at)
         return Switch.from_json(value, chains, at) if kind == Switch.kind else Beside(chains)
     except RookeryError as error:
         raise (

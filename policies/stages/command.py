@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from rookery.policies.stages.c_text import LIMIT, function, literal
@@ -13,7 +14,7 @@ from rookery.sim.errors import RookeryError
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["CommandPart", "CommandStage"]
+__all__ = ["CommandPart", "CommandStage", "merged"]
 
 
 @dataclass(frozen=True)
@@ -136,3 +137,22 @@ def _value(part: CommandPart, i: int) -> str:
         terms.append(f"({literal(part.gain[i])} * in[{part.by + i}])")
     limit = math.inf if part.clip is None else part.clip
     return f"clamp({' + '.join(terms) or '0.0f'}, {literal(min(limit, LIMIT))})"
+
+
+def merged(parts: Sequence[CommandPart]) -> tuple[CommandPart, ...]:
+    """The same parts, commanded ones that stand side by side as one."""
+    out: list[CommandPart] = []
+    for part in parts:
+        last = out[-1] if out else None
+        if (
+            last is not None
+            and min(last.by, part.by) >= 0
+            and (last.by + last.size, last.kept, last.clip) == (part.by, part.kept, part.clip)
+            and (not part.kept or last.start + last.size == part.start)
+            and bool(last.offset) == bool(part.offset)
+        ):
+            sums = last.size + part.size, last.gain + part.gain, last.offset + part.offset
+            out[-1] = replace(last, size=sums[0], gain=sums[1], offset=sums[2])
+        else:
+            out.append(part)
+    return tuple(out)

@@ -1,4 +1,5 @@
-"""The links of a hierarchy: `Decide` holds what a high level has decided, `Switch` lets the skill act that was chosen.
+"""The links of a hierarchy: `Decide` holds what a high level has decided, `Switch` lets the skill act that was chosen, and
+`Each` has a skill act for each agent of a team that is decided for together.
 
     observation --+-------------------------------+--switch--+--command--network of skill 0--+--> action
                   +--decide: a chain that chooses-+          +--command--network of skill 1--+
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from rookery.policies.stages.links import Link
 
-__all__ = ["Decide", "DecisionRules", "Switch"]
+__all__ = ["Decide", "DecisionRules", "Each", "Switch"]
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,12 @@ class DecisionRules:
         finished: condition on the observation that ends it before; None for none.
         allowed: condition on the observation under which it may be chosen; None for at all times.
         events: of the task, each of which brings a decision: whoever runs the policy says when one happens.
+        agents: a, of a team whose decisions are taken together, when one of them is due: a decision [A] begins with the skills
+            of all agents, where there are several, and an observation [O] has those of the agents one after the other.
 
     Raises:
-        RookeryError: entries of other numbers, a duration below 1, or conditions of all skills, so that none may be allowed.
+        RookeryError: entries of other numbers, a duration below 1, no agent, or conditions of all skills, so that none may be
+            allowed.
     """
 
     names: tuple[str, ...]
@@ -49,8 +53,11 @@ class DecisionRules:
     finished: tuple[Condition | None, ...]
     allowed: tuple[Condition | None, ...]
     events: tuple[str, ...] = ()
+    agents: int = 1
 
     def __post_init__(self) -> None:
+        if self.agents < 1:
+            raise RookeryError(f"decisions are of {self.agents} agents: give at least 1.")
         if len({len(self.names), len(self.steps), len(self.finished), len(self.allowed)}) != 1 or not self.names:
             raise RookeryError(
                 "the rules of decisions have one entry for each skill: names, steps, finished and allowed."
@@ -74,12 +81,16 @@ class DecisionRules:
         """True where every control step brings a decision."""
         return max(self.steps) == 1
 
-    def option(self, decided: Tensor) -> Tensor:
-        """[R] index of the skill in decisions [R, A], as a float."""
-        return decided[:, 0] if len(self.names) > 1 else decided.new_zeros(len(decided))
+    def options(self, decided: Tensor) -> Tensor:
+        """[R, a] index of each agent's skill in decisions [R, A], as a float."""
+        return decided[:, : self.agents] if len(self.names) > 1 else decided.new_zeros(len(decided), self.agents)
+
+    def _holds(self, condition: Condition, x: Tensor) -> Tensor:
+        """[R, a] bool, for observations [R, O]."""
+        return condition.holds(x.reshape(len(x) * self.agents, -1)).view(-1, self.agents)
 
     def due(self, x: Tensor, left: Tensor, decided: Tensor) -> Tensor:
-        """[R] bool: a decision is due.
+        """[R] bool: a decision is due, of a team when it is for one agent.
 
         Args:
             x: observations now [R, O].
@@ -87,28 +98,28 @@ class DecisionRules:
             decided: latest decisions [R, A].
         """
         due = left <= 0.0
-        option = self.option(decided)
+        options = self.options(decided)
         for k, condition in enumerate(self.finished):
             if condition is not None:
-                due = due | (condition.holds(x) & (option == k))
+                due = due | (self._holds(condition, x) & (options == k)).any(1)
         return due
 
     def durations(self, decided: Tensor) -> Tensor:
-        """[R] control steps that decisions [R, A] may stand for; 0 of one that is not a number."""
-        option = self.option(decided)
-        out = decided.new_zeros(len(decided))
+        """[R] control steps that decisions [R, A] may stand for, of a team the fewest; 0 of one that is not a number."""
+        options = self.options(decided)
+        out = options.new_zeros(options.shape)
         for k, steps in enumerate(self.steps):
-            out = out + steps * (option == k)
-        return out
+            out = out + steps * (options == k)
+        return out.amin(1)
 
     def mask(self, x: Tensor) -> Tensor | None:
-        """[R, n] bool, the skills that are allowed by observations [R, O]; None where all are at all times."""
+        """[R, a n] bool, the skills that each agent may choose by observations [R, O]; None where all are at all times."""
         import torch
 
         if not self.masked:
             return None
-        always = torch.ones(len(x), dtype=torch.bool, device=x.device)
-        return torch.stack([always if c is None else c.holds(x) for c in self.allowed], 1)
+        always = torch.ones(len(x), self.agents, dtype=torch.bool, device=x.device)
+        return torch.stack([always if c is None else self._holds(c, x) for c in self.allowed], 2).flatten(1)
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,8 @@ class Decide:
         chain: from the observation to a decision: the index of a skill, where there are several, and numbers.
 
     Raises:
-        RookeryError: a chain without stages, or a condition on more than the observation has.
+        RookeryError: a chain without stages, a condition on more than the observation has, or one that is not of so many
+            agents.
     """
 
     kind: ClassVar[str] = "decide"
@@ -132,6 +144,10 @@ class Decide:
         "while its condition `allowed` holds; a condition compares x[start] with limit, or the length of the `size` numbers "
         "from there"
     )
+    team_formula: ClassVar[str] = (
+        "; x has the observations of `agents` agents one after the other, and the result begins with the skills of all: what "
+        "is due for one of them is due for all, and the shortest of `steps` counts"
+    )
 
     rules: DecisionRules
     chain: tuple[Link, ...]
@@ -139,9 +155,14 @@ class Decide:
     def __post_init__(self) -> None:
         if not self.chain:
             raise RookeryError("a decision needs a chain of stages that takes it.")
+        if self.inputs % self.rules.agents:
+            raise RookeryError(
+                f"a decision for {self.rules.agents} agents gets {self.inputs} numbers: as many of each."
+            )
+        own = self.inputs // self.rules.agents
         for condition in (*self.rules.finished, *self.rules.allowed):
-            if condition is not None and condition.stop > self.inputs:
-                raise RookeryError(f"a condition reads place {condition.stop - 1} of a row of {self.inputs} numbers.")
+            if condition is not None and condition.stop > own:
+                raise RookeryError(f"a condition reads place {condition.stop - 1} of a row of {own} numbers.")
 
     @property
     def inputs(self) -> int:
@@ -160,11 +181,16 @@ class Decide:
     def words(self) -> str:
         """The link in words: "a decision for walk, stand every 10, 5 control steps"."""
         steps = ", ".join(map(str, self.rules.steps))
-        return f"a decision for {', '.join(self.rules.names)} every {steps} control steps at most"
+        team = f" of {self.rules.agents} agents together" if self.rules.agents > 1 else ""
+        return f"a decision for {', '.join(self.rules.names)}{team} every {steps} control steps at most"
 
     def to_json(self, chain: list[dict[str, Any]]) -> dict[str, Any]:
         """As it stands in a contract, with the chain's JSON."""
-        return {"stage": self.kind, "formula": self.formula} | plain(self.rules) | {"chain": chain}
+        own = plain(self.rules)
+        if self.rules.agents == 1:
+            del own["agents"]
+            return {"stage": self.kind, "formula": self.formula} | own | {"chain": chain}
+        return {"stage": self.kind, "formula": self.formula + self.team_formula} | own | {"chain": chain}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], chain: tuple[Link, ...], line: str) -> Decide:
@@ -173,7 +199,7 @@ class Decide:
         Raises:
             RookeryError: naming the wrong line.
         """
-        _check_formula(values, cls.formula, line)
+        _check_formula(values, cls.formula + ("agents" in values) * cls.team_formula, line)
         own = {k: v for k, v in values.items() if k not in ("stage", "formula", "chain")}
         return cls(from_json(DecisionRules, own, line), chain)
 
@@ -237,6 +263,76 @@ class Switch:
         own = {k: v for k, v in values.items() if k not in ("stage", "formula", "branches")}
         read = from_json(_Cases, own, line)
         return cls(read.place, read.cases, branches)
+
+
+@dataclass(frozen=True)
+class Each:
+    """One chain for each agent of a team, whose parts of the row it gets; the results one after the other.
+
+    Args:
+        size: of the row.
+        parts: by agent, the slices of the row that it gets, one after the other.
+        chain: with a state of its own for each agent.
+
+    Raises:
+        RookeryError: no agent, no stage, or slices that are outside of the row or of another size than the chain takes.
+    """
+
+    kind: ClassVar[str] = "each"
+    formula: ClassVar[str] = (
+        "the chain's result for each of `parts`, one after the other: x[a:b] of every slice [a, b] of a part"
+    )
+
+    size: int
+    parts: tuple[tuple[tuple[int, int], ...], ...]
+    chain: tuple[Link, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or not self.chain:
+            raise RookeryError("a chain for each agent needs an agent and a stage.")
+        for part in self.parts:
+            if not all(0 <= a < b <= self.size for a, b in part) or sum(b - a for a, b in part) != self.chain[0].inputs:
+                raise RookeryError(
+                    f"an agent's part of a row of {self.size} numbers is {[list(span) for span in part]}: give "
+                    f"{self.chain[0].inputs} of them."
+                )
+
+    @property
+    def agents(self) -> int:
+        return len(self.parts)
+
+    @property
+    def inputs(self) -> int:
+        return self.size
+
+    @property
+    def outputs(self) -> int:
+        return self.agents * self.chain[-1].outputs
+
+    def to_json(self, chain: list[dict[str, Any]]) -> dict[str, Any]:
+        """As it stands in a contract, with the chain's JSON."""
+        own = {"size": self.size, "parts": plain(self.parts)}
+        return {"stage": self.kind, "formula": self.formula} | own | {"chain": chain}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], chain: tuple[Link, ...], line: str) -> Each:
+        """The link of JSON values, whose chain has been read.
+
+        Raises:
+            RookeryError: naming the wrong line.
+        """
+        _check_formula(values, cls.formula, line)
+        own = {k: v for k, v in values.items() if k not in ("stage", "formula", "chain")}
+        read = from_json(_EachPart, own, line)
+        return cls(read.size, read.parts, chain)
+
+
+@dataclass(frozen=True)
+class _EachPart:
+    """Lines of a chain for each agent beside the chain."""
+
+    size: int
+    parts: tuple[tuple[tuple[int, int], ...], ...]
 
 
 @dataclass(frozen=True)

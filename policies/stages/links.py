@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rookery.policies.stages.decide import Decide, Switch
+from rookery.policies.stages.decide import Decide, Each, Switch
 from rookery.policies.stages.stage import Stage
 from rookery.sim.errors import RookeryError
 
@@ -40,7 +40,7 @@ class Beside:
         return sum(branch[-1].outputs for branch in self.branches)
 
 
-Link = Stage | Beside | Decide | Switch
+Link = Stage | Beside | Decide | Switch | Each
 """One link of a chain."""
 
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from rookery.policies.stages.chain import Cases, Fork, HeldNode, Leaf, Link, Node, StageChain
+from rookery.policies.stages.chain import CaseNode, Cases, EachNode, Fork, HeldNode, Leaf, Link, Node, StageChain
+from rookery.policies.stages.command import CommandStage
 from rookery.policies.stages.part import StageModule, module_of
+from rookery.policies.stages.select import Select
 
 
 @dataclass
@@ -109,6 +111,9 @@ class ChainModule(nn.Module):
             if isinstance(node, Cases):
                 x = self._switch(node, x, context)
                 continue
+            if isinstance(node, EachNode):
+                x = self._each(node, x, context)
+                continue
             part = self.part(node.name)
             if not isinstance(part, StageModule):
                 x = part(x)
@@ -139,14 +144,33 @@ class ChainModule(nn.Module):
         """Results [R, out] of the branch that each row asks for; the states of the others are zero."""
         out = x.new_full((len(x), node.link.outputs), torch.nan)
         number = x[:, node.link.place]
+        light = all(_is_light(case) for case in node.cases)  # cheaper for all rows than to pick some and put them back
         for case in node.cases:
-            mine = torch.zeros_like(number, dtype=torch.bool)
-            for k in case.numbers:
+            mine = number == case.numbers[0]
+            for k in case.numbers[1:]:
                 mine = mine | (number == k)
+            if light:
+                out = torch.where(mine.unsqueeze(1), self._through(case.nodes, x, context), out)
+                continue
             fresh = torch.zeros_like(context.state[:, case.inner])
             out, states = self._partly(case.nodes, mine, x, context, (out, fresh))
             context.states += [states] * (states.shape[1] > 0)
         return out
+
+    def _each(self, node: EachNode, x: Tensor, context: StepContext) -> Tensor:
+        """Results [R, a D] of the chain for each of a agents; one by one where there is one row, see `_partly`."""
+        agents = node.link.agents
+        given = torch.stack([torch.cat([x[:, a:b] for a, b in part], 1) for part in node.link.parts], 1).flatten(0, 1)
+        states = context.state[:, node.state].reshape(len(given), -1)
+        own = None if context.controlled is None else context.controlled.reshape(len(given), -1)
+        pieces = [slice(i, i + 1) for i in range(agents)] if len(x) == 1 else [slice(None)]
+        results, after = [], []
+        for piece in pieces:
+            inner = StepContext(states[piece], controlled=None if own is None else own[piece])
+            results.append(self._through(node.nodes, given[piece], inner))
+            after += inner.states and [torch.cat(inner.states, 1)]
+        context.states += after and [torch.cat(after).reshape(len(x), -1)]
+        return torch.cat(results).reshape(len(x), -1)
 
     def _partly(
         self, nodes: Sequence[Node], which: Tensor, x: Tensor, context: StepContext, others: tuple[Tensor, Tensor],
@@ -179,6 +203,11 @@ class ChainModule(nn.Module):
                     return self._until(within[0], leaf, x)
             x = self._through((node,), x, StepContext(x.new_zeros(len(x), self.chain.state_size)))
         return x
+
+
+def _is_light(case: CaseNode) -> bool:
+    """True where a branch only picks numbers and adds to them."""
+    return all(isinstance(node, Leaf) and isinstance(node.stage, (CommandStage, Select)) for node in case.nodes)
 
 
 def _leaves(nodes: Sequence[Node]) -> list[Leaf]:

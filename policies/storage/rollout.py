@@ -177,6 +177,7 @@ class Samples:
         privileged_targets: the state estimator's regression targets [G, R, M], or None.
         first: [G, R] bool, rows that are the first of an episode, for networks with memory; None without.
         choice_log_probs: of the options under the policy that chose [G, R, C], or None without choices.
+        reference: mean actions of the policy that this one is held near to [G, R, D], or None.
         actor_state, critic_state: states of their memories before the first row of each sequence [G, S, H], or None.
 
     Of networks with memory, every minibatch and every chunk of it holds whole sequences, step by step: of S sequences of T
@@ -196,6 +197,7 @@ class Samples:
     actor_state: Tensor | None = None
     critic_state: Tensor | None = None
     choice_log_probs: Tensor | None = None
+    reference: Tensor | None = None
 
     def shuffled(self, order: Tensor, out: Samples | None, sequences: Tensor | None = None) -> Samples:
         """A copy with rows in that order [R], and states in the order `sequences` [S], in `out`'s memory if given."""

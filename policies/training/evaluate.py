@@ -14,6 +14,7 @@ from rookery.policies.policy import Policy
 from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.events import counted, happening
+from rookery.sim.teams import gathered, team_agents, teamwork
 from rookery.sim.threads import one_thread_each
 
 
@@ -21,8 +22,9 @@ class PolicyAct:
     """The function from observations {group: [N, A, O]} to actions {group: [N, A, D]} of policies; see `act_with`.
 
     Attributes:
-        memory: by group whose policies have memory, the state that the next action is taken with, [N, A, H]. Where an episode
-            begins (`Env.episode_start`), it is set to zero first, see `Policy.initial_state`.
+        memory: by group whose policies have memory, the state that the next action is taken with, [N, A, H], or [N, T, H] of
+            one that acts for teams. Where an episode begins (`Env.episode_start`), it is set to zero first, see
+            `Policy.initial_state`.
         logits: by group that chooses, of the latest actions [n, A, C].
     """
 
@@ -35,8 +37,10 @@ class PolicyAct:
         self._sampling = sampling
         self._choices = {name: Choices(env.groups[name].action) for name in teams if env.groups[name].action.choices}
         self.logits: dict[str, Tensor] = {}
+        self._sides = {name: team_agents(env, name) for name, team in teams.items() if team[0].agents > 1}
         self._states = {
-            name: team[0].initial_state(env.num_envs, env.groups[name].count) for name, team in teams.items()
+            name: team[0].initial_state(env.num_envs, env.groups[name].count // team[0].agents)
+            for name, team in teams.items()
         }
         self.memory = {name: state for name, state in self._states.items() if state.shape[-1]}
         self._controller: Act | None = None
@@ -56,20 +60,24 @@ class PolicyAct:
             known = known_targets(self._env, name, self._privileged) if team[0].targets else None
             known = None if known is None else known[where]
             remembers = name in self.memory
-            state = self._states[name][where] if remembers else obs[name].new_zeros(*obs[name].shape[:2], 0)
+            mine, pilot = obs[name], controlled.get(name)
+            if (side := self._sides.get(name)) is not None:
+                mine, pilot = gathered(mine, side), None if pilot is None else gathered(pilot, side)
+            state = self._states[name][where] if remembers else mine.new_zeros(*mine.shape[:2], 0)
             if start is not None:
                 state = state.masked_fill(start[:, None, None], 0.0)
             mask = None if name not in self._choices else allowed_options(self._env, name, worlds)
-            outside = (known, mask, self._interrupt(name, team[0], where), controlled.get(name))
+            outside = (known, mask, self._interrupt(name, team[0], where), pilot)
             if len(team) == 1:
-                out[name], after, logits = team[0].step_with_logits(obs[name], state, *outside)
+                out[name], after, logits = team[0].step_with_logits(mine, state, *outside)
             else:
                 each: list[Any] = [x if x is None else x.unbind(1) for x in outside]
                 steps = [
-                    p.step_with_logits(obs[name][:, i], state[:, i], *(x and x[i] for x in each))
-                    for i, p in enumerate(team)
+                    p.step_with_logits(mine[:, i], state[:, i], *(x and x[i] for x in each)) for i, p in enumerate(team)
                 ]
                 out[name], after, logits = (torch.stack(parts, 1) for parts in zip(*steps, strict=True))
+            if side is not None:
+                out[name] = teamwork(out[name], side)
             if remembers:
                 self._states[name][where] = after
             if name in self._choices:
@@ -78,15 +86,26 @@ class PolicyAct:
                     self._sample(name, out[name], mask)
         return out
 
+    @property
+    def plain(self) -> dict[str, Policy] | None:
+        """The policies by group, where each is a function of its agent's observation alone; None otherwise."""
+        if any(
+            len(team) > 1 or team[0].state_size or team[0].targets or team[0].options or team[0].agents > 1
+            for team in self._teams.values()
+        ):
+            return None
+        return {name: team[0] for name, team in self._teams.items()}
+
     def notes(self, world: int) -> list[str]:
         """The skill of each agent of a world whose policy has some: "drone_0: hover"."""
         out = []
         for name, team in self._teams.items():
             count = self._env.groups[name].count
-            for i in range(count):
-                skill = team[i % len(team)].skill(self._states[name][world, i])
-                if skill:
-                    out.append(f"{name}_{i}: {skill}" if count > 1 else f"{name}: {skill}")
+            rows = range(count // team[0].agents)
+            skills = [skill for i in rows for skill in team[i % len(team)].skills(self._states[name][world, i])]
+            agents = self._sides[name].flatten().tolist() if name in self._sides else range(count)
+            for i, skill in sorted(zip(agents, skills, strict=False)):
+                out.append(f"{name}_{i}: {skill}" if count > 1 else f"{name}: {skill}")
         return out
 
     def _interrupt(self, name: str, policy: Policy, where: Any) -> Tensor | None:
@@ -94,7 +113,10 @@ class PolicyAct:
         if not policy.chain.events:
             return None
         found = happening(self._env.latest_events, policy.chain.events, counted(self._env, name))
-        return None if found is None else found[where].expand(-1, self._env.groups[name].count)
+        if found is None:
+            return None
+        found = found[where].expand(-1, self._env.groups[name].count)
+        return found[:, self._sides[name]].any(2) if name in self._sides else found
 
     def _sample(self, name: str, action: Tensor, mask: Tensor | None) -> None:
         """Draw the choices of actions [n, A, D] by their probabilities."""
@@ -153,10 +175,16 @@ def act_with(
                 f"group {name!r} has {group.count} agents and {len(team)} policies: use the task's own run."
             )
         for p in team:
-            if (p.observation_size, p.action_size) != (group.observation_size, group.action.size):
+            sizes = p.observation_size, p.action_size
+            if sizes != (p.agents * group.observation_size, p.agents * group.action.size):
                 raise RookeryError(
                     f"the policy of group {name!r} takes {p.observation_size} observations and gives {p.action_size} "
                     f"actions, the task has {group.observation_size} and {group.action.size}: use the task's own run."
+                )
+            if p.agents > 1 and (len(team) > 1 or team_agents(env, name).shape[1] != p.agents):
+                raise RookeryError(
+                    f"the policy of group {name!r} acts for a team of {p.agents} agents, and the task has others: use the "
+                    "task's own run."
                 )
             if p.chain.choice_sizes != tuple(len(choice.options) for choice in group.action.choices):
                 raise RookeryError(

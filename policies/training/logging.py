@@ -1,4 +1,4 @@
-"""Logs of a run: a line on the terminal, a row in progress.csv, and scalars for TensorBoard."""
+"""Logs of a run: a line on the terminal, a row in progress.csv, and the figures for trackers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.tracking.tracking import Tracking
 from rookery.policies.training import store
+from rookery.policies.training.interruption import Interrupted
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.files import flush, make_folder, replace
 from rookery.sim.untrusted import read_text
@@ -23,6 +25,8 @@ Progress = Callable[[dict[str, Any]], None]
 PLAIN_LINE_EVERY_S = 5.0
 LOG_BYTES = 1 << 30
 """Largest log that is read."""
+STOPPED_S = 3.0
+"""s that trackers have after a second Ctrl-C."""
 
 
 class EpisodeStatistics:
@@ -102,21 +106,29 @@ class RunLog:
     """The log of one training run, a context manager.
 
     Args:
-        run_dir: where progress.csv and the TensorBoard files go.
+        run_dir: where progress.csv goes.
         steps: control steps made before.
         total_steps: control steps at the end.
         progress: called with every row; None shows a line on the terminal.
+        tracking: trackers that get every row; None for none.
 
     Raises:
         RookeryError: the folder cannot be written.
     """
 
-    def __init__(self, run_dir: Path, steps: int, total_steps: int, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        steps: int,
+        total_steps: int,
+        progress: Progress | None,
+        tracking: Tracking | None = None,
+    ) -> None:
         self.file = run_dir / "progress.csv"
         self._columns: list[str] = []
         self._progress = progress
         self._terminal = Terminal(steps, total_steps) if progress is None else None
-        self._board: Any = None
+        self._tracking = tracking
         try:
             make_folder(run_dir)
         except OSError as error:
@@ -132,11 +144,13 @@ class RunLog:
     ) -> None:
         if self._terminal is not None:
             self._terminal.stop()
-        if self._board is not None:
-            self._board.close()
+        if self._tracking is not None:
+            stopped = kind is not None and issubclass(kind, (Interrupted, KeyboardInterrupt))
+            ended = "interrupted" if stopped else "finished" if kind is None else "failed"
+            self._tracking.close(ended, STOPPED_S if kind is KeyboardInterrupt else None)
 
     def resume(self, steps: int) -> None:
-        """Forget rows past `steps`, which a killed run may have left, and open the files.
+        """Forget rows past `steps`, which a killed run may have left, and open file and trackers.
 
         Raises:
             RookeryError: progress.csv cannot be written.
@@ -145,11 +159,10 @@ class RunLog:
             rows = [r for r in self._rows() if int(r["steps"]) <= steps] if steps else []
             self._columns = list(rows[0]) if rows else []
             self._rewrite(rows)
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(self.file.parent), purge_step=steps or None, flush_secs=10)
         except OSError as error:
             raise store.unwritable(self.file.parent, error) from error
+        if self._tracking is not None:
+            self._tracking.open()
 
     def write(self, row: dict[str, Any]) -> None:
         """One row, everywhere."""
@@ -161,11 +174,10 @@ class RunLog:
                 self._rewrite(rows)
             with open(self.file, "a", newline="") as opened:
                 csv.DictWriter(opened, self._columns).writerow({k: _text(v) for k, v in row.items()})
-            for name, value in row.items():
-                if name != "steps":
-                    self._board.add_scalar(name if "/" in name else f"run/{name}", value, row["steps"])
         except OSError as error:
             raise store.unwritable(self.file.parent, error) from error
+        if self._tracking is not None:
+            self._tracking.log(row)
         if self._terminal is not None:
             self._terminal.show(row)
         if self._progress is not None:

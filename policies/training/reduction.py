@@ -18,7 +18,7 @@ With one process nothing is computed and nothing is copied.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -98,12 +98,14 @@ def draw_own(out: Tensor, axis: int, fill: Callable[[Tensor], object], reduction
     out.copy_(whole.narrow(axis, reduction.rank * worlds, worlds))
 
 
-def own_part(order: Tensor, minibatches: int, worlds: int, each: int, reduction: Reduction) -> tuple[Tensor, list[int]]:
+def own_part(
+    order: Tensor, bounds: Sequence[int], worlds: int, each: int, reduction: Reduction
+) -> tuple[Tensor, list[int]]:
     """This process's samples of the minibatches that a single process with all worlds would make.
 
     Args:
         order: [U] a shuffle of all samples, sample u = (t S n + w) k + i of step t, world w and place i of k.
-        minibatches: into which the shuffle is divided evenly.
+        bounds: where minibatches begin and end in that shuffle.
         worlds: n, of each process.
         each: k, samples of one world and step.
         reduction: the S processes.
@@ -118,5 +120,4 @@ def own_part(order: Tensor, minibatches: int, worlds: int, each: int, reduction:
     step = order // (each * everywhere)
     own = order - (step * (everywhere - worlds) + first) * each
     sums = torch.cat((mine.new_zeros(1, dtype=torch.int64), mine.cumsum(0)))
-    bounds = [len(order) * i // minibatches for i in range(minibatches + 1)]
-    return own[mine], sums[bounds].tolist()
+    return own[mine], sums[list(bounds)].tolist()

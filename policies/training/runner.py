@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.tracking.tracker import TrackedRun
+from rookery.policies.tracking.tracking import Tracking
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.interruption import Interrupted, Interruption
 from rookery.policies.training.lock import RunLock
@@ -38,7 +40,7 @@ class Runner:
     Args:
         algorithm: with its environment.
         config: stop criteria and checkpoints.
-        folder: run folder; gets checkpoints/, the current policy, contract.json, progress.csv and TensorBoard files.
+        folder: run folder; gets checkpoints/, the current policy, contract.json and progress.csv.
         name: registered name of the algorithm, stored in checkpoints.
         settings: JSON values stored in checkpoints, from which the caller can make the same environment and algorithm.
         contract: of the policy, without its network; ``provenance.steps`` is kept up to date.
@@ -122,7 +124,7 @@ class Runner:
         last_save = -1
         with (
             RunLock(self.folder),
-            RunLog(self.folder, self.steps, self.config.total_steps, progress) as log,
+            RunLog(self.folder, self.steps, self.config.total_steps, progress, self._tracking()) as log,
             Interruption() as interruption,
         ):
             if self.steps:  # after a resume from an older checkpoint, later ones must not outlive their log rows
@@ -146,6 +148,14 @@ class Runner:
                 self.save()
             self._refuse_loss()
         return stopped
+
+    def _tracking(self) -> Tracking:
+        """The trackers of this run."""
+        settings = {name: value for name, value in self.settings.items() if name not in ("task", "algorithm")}
+        origin = dict(self.contract.get("provenance", {}))
+        origin.pop("steps", None)
+        run = TrackedRun(self.folder, self.steps, self.env.task_id, self.name, settings, origin)
+        return Tracking(self.config.trackers, run)
 
     def _follow(self) -> str:
         """The loop of a process that is not of rank 0: it writes nothing, and hands over its part of what is saved."""

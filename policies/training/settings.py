@@ -26,6 +26,9 @@ class RunnerConfig:
     """Iterations between checkpoints; one more is written at the end and on Ctrl-C."""
     keep: int = 3
     """Checkpoints that stay on disk."""
+    trackers: tuple[str, ...] = ("tensorboard",)
+    """Trackers that get the figures beside progress.csv: tensorboard, wandb, mlflow, an installed one, or my_tracker.py:Class;
+    none for no tracker. Repeatable."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.total_steps <= MOST_STEPS:

@@ -115,16 +115,28 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
         else:
             _check_fit(ppo.config, learner, policy, stored)
             _take_over(ppo.config, learner, policy, stored)
+        if learner.reference is not None:
+            learner.reference.take(learner.parameters)
         if learner.symmetry is not None and not learner.symmetry.holds(learner.parameters):
             raise RookeryError("the policy to start from does not act alike left and right: leave mirror out.")
 
 
 def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> bool:
-    """True where a policy with an encoder of its own kind is this learner's, term by term."""
+    """True where a policy with an encoder of its own kind is this learner's, term by term.
+
+    Raises:
+        RookeryError: it is, but for its normalizer.
+    """
     own, theirs = ((g.observation, g.history, g.action.kind) for g in (learner.spec, stored))
     same = StageChain(tuple(learner.chains.policy)) == policy.chain and own == theirs
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
-    return same and (config.normalize_observations or not _normalizes(policy)) and not plain
+    if not same or plain:
+        return False
+    if _normalizes(policy) and not config.normalize_observations:
+        raise RookeryError(
+            "the policy to start from normalizes its observations, and this one does not: give --normalize-observations."
+        )
+    return True
 
 
 def _copy(learner: GroupLearner, policy: Policy) -> None:

@@ -88,6 +88,9 @@ class Args:
     num_envs: Annotated[int | None, tyro.conf.arg(metavar="N", help="Worlds; by default what suits the engine.")] = None
     shards: Shards = "auto"
     seed: Seed = 0
+    track: Annotated[
+        bool, tyro.conf.arg(help="Send the figures to the trackers of the training, too, as eval/ENGINE/NAME.")
+    ] = False
     json: Json = False
 
 
@@ -98,6 +101,10 @@ def run(args: Args) -> int:
     from rookery.experiments.run_env import judging_of, open_env
     from rookery.kernels import announce_compiling
 
+    if args.track:
+        from rookery.experiments.tracked import refuse_untracked
+
+        refuse_untracked(args.run)
     fixed = numbers(args.set, "--set")
     config = values(args.task_config, "--task-config")
     episodes, worlds, seed, randomize = _what_to_play(args)
@@ -128,11 +135,26 @@ def run(args: Args) -> int:
     result |= {"controller": args.controller, "engine": env.engine, "randomize": randomize}
     result |= {"sampled": args.sample} if args.sample else {}
     result |= {"seed": seed, "set": fixed, "judged_by": judged.to_json()}
+    if args.track:
+        _track(args.run, result)
     if args.json:
         print_json(result)
     else:
         show(result)
     return 0
+
+
+def _track(run: Path, result: dict[str, Any]) -> None:
+    """Send the figures to the trackers of the training."""
+    from rookery.experiments.tracked import tracking_of
+
+    changes = [*(f"{k}={v:g}" for k, v in result["set"].items()), *result["judged_by"]["changed"]]
+    changes = [result["randomize"], *changes] if result["randomize"] != "none" else changes
+    inside = "/".join(["eval", result["engine"], *changes])
+    figures = {"success_rate": result["success_rate"], "return_mean": result["return_mean"], **result["metrics"]}
+    figures |= {"episodes": result["episodes"], "episode_length_mean": result["episode_length_mean"]}
+    with tracking_of(run) as (tracking, steps):
+        tracking.evaluated({f"{inside}/{k}": float(v) for k, v in figures.items() if v is not None}, steps)
 
 
 def _what_to_play(args: Args) -> tuple[int, int, int, str]:

@@ -107,6 +107,7 @@ class Args:
     task_config: TaskConfig = ()
     controller: Controller = "policy"
     seed: Seed = 0
+    track: Annotated[bool, tyro.conf.arg(help="Send the video to the trackers of the training, too.")] = False
     json: Json = False
     live: ViewerOptions = field(default_factory=ViewerOptions)
 
@@ -131,18 +132,11 @@ def run(args: Args) -> int:
     args.live.check()
     if args.live.viewer:
         return _view(args)
-    if args.seconds is not None:
-        positive("--seconds", args.seconds)
     from rookery.cli.progress import Progress
     from rookery.kernels import announce_compiling
-    from rookery.sim.rendering.video import MOST_SECONDS, SAMPLES, contact_sheet, record_video
+    from rookery.sim.rendering.video import SAMPLES, contact_sheet, record_video
 
-    if args.seconds is not None and args.seconds > MOST_SECONDS:
-        raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
-    if args.draft and args.size != Args(args.run).size:
-        raise RookeryError("--draft has a size of its own: leave out --size, or --draft.")
-    if args.worlds < 1:
-        raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
+    _refuse_unlike(args)
     announce_compiling()
     env, act = _open(args, args.run, args.worlds) if args.against is None else _meet(args)
     announce(args.run, args.controller if str(args.run) != "controller" else "classical")
@@ -170,6 +164,11 @@ def run(args: Args) -> int:
             beside[0].close()
     if args.sheet is not None:
         contact_sheet(made.path, args.sheet)
+    if args.track:
+        from rookery.experiments.tracked import tracking_of
+
+        with tracking_of(args.run) as (tracking, steps):
+            tracking.video(made.path, f"video/{made.path.stem}", steps)
     if args.json:
         story: dict[str, Any] = {"story": env.event_log(0)}
         if args.against is not None:
@@ -185,6 +184,24 @@ def run(args: Args) -> int:
         sides = ", ".join(f"{name} in {n}" for name, n in played_as(act).items())
         print(f"{args.run} against {args.against}; episodes that it played as {sides}")
     return 0
+
+
+def _refuse_unlike(args: Args) -> None:
+    """Refuse options that do not fit together, or are out of range."""
+    if args.seconds is not None:
+        from rookery.sim.rendering.video import MOST_SECONDS
+
+        positive("--seconds", args.seconds)
+        if args.seconds > MOST_SECONDS:
+            raise RookeryError(f"--seconds must be at most {MOST_SECONDS:g}, a day, got {args.seconds:g}.")
+    if args.draft and args.size != Args(args.run).size:
+        raise RookeryError("--draft has a size of its own: leave out --size, or --draft.")
+    if args.worlds < 1:
+        raise RookeryError(f"--worlds must be at least 1, got {args.worlds}.")
+    if args.track:
+        from rookery.experiments.tracked import refuse_untracked
+
+        refuse_untracked(args.run)
 
 
 def _meet(args: Args) -> tuple[Env, Act]:
@@ -242,7 +259,20 @@ def _open(args: Args, run: Path, num_envs: int) -> tuple[Env, Act]:
 
 def _view(args: Args) -> int:
     """Show it live until Ctrl-C."""
-    for name in ("out", "seconds", "camera", "size", "worlds", "beside", "slow", "sheet", "draft", "json", "against"):
+    for name in (
+        "out",
+        "seconds",
+        "camera",
+        "size",
+        "worlds",
+        "beside",
+        "slow",
+        "sheet",
+        "draft",
+        "json",
+        "against",
+        "track",
+    ):
         if getattr(args, name) != getattr(Args(args.run), name):
             raise RookeryError(f"--{name} is of videos: leave it out with --viewer.")
     with uncollected():

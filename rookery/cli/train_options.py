@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, cast, get_type_hints
 
+import docstring_parser
 import tyro
 
-from rookery.cli.field_docs import field_docs
 from rookery.cli.options import (
     Action,
     Json,
@@ -37,8 +37,10 @@ from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
 from rookery.sim.values import from_values
 
-RENAMED = {"total_steps": "steps", "fixed": "set"}
+RENAMED = {"total_steps": "steps", "fixed": "set", "trackers": "tracker"}
 """Options that are not called like their field."""
+REPEATED = {"trackers"}
+"""Settings of several values whose option stands once for each."""
 
 
 @dataclass(frozen=True)
@@ -181,21 +183,23 @@ def _settings(args: Any, base: RunSettings) -> RunSettings:
         task_config=merge(base.task_config, nested),
         train_overrides=merge(base.train_overrides, values(environment.train_overrides, "--train-overrides")),
         weights=base.weights | numbers(environment.weights, "--weights"),
-        runner=_rebuilt(args.runner, RunnerConfig),
+        runner=_rebuilt(args.runner, RunnerConfig, base.runner),
         algorithm_config=_rebuilt(getattr(args, base.algorithm), type(base.algorithm_config)),
     )
 
 
-def _rebuilt(options: Any, cls: type) -> Any:
-    """The options of a group as the settings dataclass that they were made from, with its checks."""
+def _rebuilt(options: Any, cls: type, base: Any = None) -> Any:
+    """The options of a group as the settings dataclass that they were made from, with its checks; where a repeatable one is
+    not given, the base's."""
     names = {RENAMED.get(f.name, f.name): f.name for f in dataclasses.fields(cls)}
     found = {names[f.name]: getattr(options, f.name) for f in dataclasses.fields(options)}
+    found |= {name: getattr(base, name) for name in REPEATED & found.keys() if not found[name] and base is not None}
     return from_values(cls, found, "option")
 
 
 def _parser(base: RunSettings) -> type:
     """The dataclass of all options, with the base's values as defaults."""
-    docs = field_docs(RunSettings)
+    docs = _docs(RunSettings)
     plain = {name: (get_type_hints(RunSettings)[name], getattr(base, name)) for name in _ENVIRONMENT}
     environment = [_option(name, hint, docs[name], value) for name, (hint, value) in plain.items()]
     environment += [("action", Action, None), ("obs", Obs, None)]
@@ -220,13 +224,13 @@ _ENVIRONMENT = ("num_envs", "seed", "engine", "randomize", "randomize_curriculum
 _DICTS = ("fixed", "task_config", "train_overrides", "weights")
 _DESCRIPTION = """Learn a policy for a task, with live progress; Ctrl-C saves and says how to resume.
 
-The run folder gets the current policy with its contract, checkpoints, settings.toml, progress.csv and TensorBoard files.
+The run folder gets the current policy with its contract, checkpoints, settings.toml, progress.csv and TensorBoard's files.
 Defaults are those of the task's preset: `rookery train TASK --help` shows them."""
 
 
 def _group_of(title: str, config: Any) -> type:
     """Options for every field of a config, with its values as defaults."""
-    docs = field_docs(type(config))
+    docs = _docs(type(config))
     hints = get_type_hints(type(config))
     options = [_option(f.name, hints[f.name], docs.get(f.name, ""), getattr(config, f.name)) for f in
                dataclasses.fields(config)]  # fmt: skip
@@ -239,8 +243,21 @@ def _group(title: str, options: list[Any], summary: str = "") -> type:
     return group
 
 
+def _docs(cls: type) -> dict[str, str]:
+    """The string below each field of a dataclass, on one line; base classes included.
+
+    tyro reads these strings itself, but ends a line of the help wherever one of the source ends.
+    """
+    fields = [p for base in reversed(cls.__mro__[:-1]) for p in docstring_parser.parse_from_object(base).params]
+    return {p.arg_name: " ".join((p.description or "").split()) for p in fields}
+
+
 def _option(name: str, hint: Any, doc: str, default: Any) -> Any:
     option = RENAMED.get(name, name)
+    if name in REPEATED:
+        shown = f" Default: {' '.join(default) or 'none'}."
+        annotated = Annotated[Words, tyro.conf.arg(metavar="NAME", help=_escaped(doc + shown))]
+        return (option, annotated, ())
     return (option, Annotated[hint, tyro.conf.arg(help=_escaped(doc))], default)
 
 

@@ -21,6 +21,7 @@ EXAMPLES = """
   rookery vehicle drone-hover --protocol mavlink
   rookery vehicle drone-hover --protocol crtp
   rookery vehicle table-reach --protocol fci --port 14810
+  rookery vehicle table-reach --protocol canopen --port 14810
   rookery vehicle drone-hover --task-config num_drones=4 --protocol mavlink --loss 0.01 --latency-ms 10
   rookery vehicle go2-velocity --protocol unitree --interface lo
 """
@@ -36,21 +37,27 @@ class Args:
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task whose robots are served.")]
     protocol: Annotated[
-        Literal["mavlink", "crtp", "unitree", "fci"],
+        Literal["mavlink", "crtp", "unitree", "fci", "canopen"],
         tyro.conf.arg(
             help="mavlink: PX4's; crtp: the Crazyflie's, both by UDP; unitree: the Go2's low level, by DDS; fci: Franka's, by "
-            "TCP and UDP."
+            "TCP and UDP; canopen: servo drives by CiA 402, on a CAN bus."
         ),
     ] = "mavlink"
     host: Annotated[str, tyro.conf.arg(help="Where telemetry goes until somebody else speaks.")] = "127.0.0.1"
     port: Annotated[
         int,
         tyro.conf.arg(
-            help="Port there of the first drone; the next ones follow. 0: the protocol's own. With fci: of the tracker, that "
+            help="Port there of the first drone; the next ones follow. 0: the protocol's own. With arms: of the tracker, that "
             "tells where objects are; 0: none."
         ),
     ] = 0
     listen: Annotated[int, tyro.conf.arg(help="Port here of the first drone; 0: the protocol's own.")] = 0
+    bus: Annotated[
+        str,
+        tyro.conf.arg(
+            help="CAN bus of canopen: an interface such as can0, or a multicast group, whose port is --listen."
+        ),
+    ] = "239.74.163.2"
     interface: Annotated[str, tyro.conf.arg(help="Network interface of unitree.")] = "lo"
     domain: Annotated[int, tyro.conf.arg(help="DDS domain of unitree.")] = 0
     silence_ms: Annotated[
@@ -77,7 +84,8 @@ def run(args: Args) -> int:
         if not 0 <= value < 65536:
             raise RookeryError(f"{name} must be from 0 to 65535, got {value}.")
     network = NetworkConfig(args.latency_ms, args.jitter_ms, args.loss)
-    vehicle, servers = (_legs if args.protocol == "unitree" else _by_port)(args, network)
+    make = {"unitree": _legs, "canopen": _on_bus}.get(args.protocol, _by_port)
+    vehicle, servers = make(args, network)
     stopped = False
 
     def stop(number: int, frame: object) -> None:
@@ -98,6 +106,16 @@ def _make(args: Args, **config: Any) -> Any:
 
     config |= values(args.task_config, "--task-config")
     return rookery.make(args.task, num_envs=1, seed=args.seed, engine=args.engine, config=config)
+
+
+def _on_bus(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:
+    """An arm's drives on a CAN bus."""
+    from rookery.sim2real.links.opening import server_classes
+
+    serve_arm, arm = server_classes(args.protocol)
+    vehicle = arm(_make(args), args.noise, args.seed)
+    station = (args.host, args.port) if args.port else None
+    return vehicle, [serve_arm(vehicle, station, args.bus, args.listen or None, network=network, seed=args.seed)]
 
 
 def _by_port(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:

@@ -25,6 +25,7 @@ from rookery.experiments.settings import read_table, to_toml
 from rookery.experiments.zoo import zoo
 from rookery.policies.multiagent.frozen_opponent import FrozenOpponentEnv
 from rookery.policies.multiagent.solvers import WEIGHTINGS, prioritized
+from rookery.sim.env_wrapper import EnvWrapper
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.values import from_values, plain
 
@@ -143,8 +144,11 @@ def reweighing(opponents: Opponents) -> Callable[[Runner], None] | None:
         return None
 
     def reweigh(runner: Runner) -> None:
-        assert isinstance(runner.env, FrozenOpponentEnv)
-        runner.env.population.set_weights(drawn_by(runner.env.population.win_rates.tolist(), opponents))
+        env: Env = runner.env
+        while isinstance(env, EnvWrapper) and not isinstance(env, FrozenOpponentEnv):  # the learner may have skills
+            env = env.env
+        assert isinstance(env, FrozenOpponentEnv)
+        env.population.set_weights(drawn_by(env.population.win_rates.tolist(), opponents))
 
     return reweigh
 

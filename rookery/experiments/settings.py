@@ -10,6 +10,7 @@ import tomli_w
 
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.checks import check_unused
+from rookery.policies.tracking.trackers import check_trackers
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.engines import check_num_envs, check_seed
 from rookery.sim.errors import RookeryError
@@ -86,6 +87,7 @@ class RunSettings:
         """
         if not self.task:
             raise RookeryError("the settings name no task: give one of `rookery list`.")
+        check_trackers(self.runner.trackers)
         entry = find_algorithm(self.algorithm)
         inputs = entry.inputs
         if self.init is not None and self.algorithm != "ppo":

@@ -61,12 +61,15 @@ def with_skills(env: Env, file: Path) -> HierarchicalEnv:
     """
     from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
     from rookery.policies.hierarchy.hierarchy import make_hierarchy
+    from rookery.sim.teams import team_agents
 
     file = skills_file(file)
     skills = read_skills(file)
     group = _group_of(env, skills)
     sources = {name: _source(_place(name, file), group) for name in skills.policies if name != CONTROLLER}
-    made = make_hierarchy(skills, env.groups[group], sources, env.task_id, env.control_dt, env.event_names)
+    agents = team_agents(env, group).shape[1] if skills.central else 1
+    known = env.task_id, env.control_dt, env.event_names
+    made = make_hierarchy(skills, env.groups[group], sources, *known, agents)
     return HierarchicalEnv(env, {group: made})
 
 
@@ -106,6 +109,34 @@ def _open(run: Path) -> tuple[dict[str, Policy], Contract]:
     from rookery.sim2real.export.bundle_policy import is_bundle, open_bundle
 
     return open_bundle(run) if is_bundle(run) else open_run(run)
+
+
+def refuse_other_skills(env: Env, policies: Mapping[str, Policy], run: str) -> None:
+    """Refuse to start from a high level whose skills have learned with it, where the file has them as they were before.
+
+    Args:
+        env: the hierarchy of the file.
+        policies: of the run, both levels in each.
+        run: its name, for the message.
+
+    Raises:
+        RookeryError: the same skills with other weights.
+    """
+    from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
+    from rookery.policies.hierarchy.hierarchy import high_level
+
+    for name, policy in policies.items():
+        if not isinstance(env, HierarchicalEnv) or name not in env.levels:
+            continue
+        own = env.levels[name].hierarchy.deployed(high_level(policy))
+        if own.chain != policy.chain:  # other skills, which the user has chosen
+            continue
+        theirs = policy.state_dict()
+        if any(not x.equal(theirs[key]) for key, x in own.state_dict().items()):
+            raise RookeryError(
+                f"{run} has trained its skills together with its high level, and the file of skills has them as they were: "
+                f"go on with --resume {run}, or start from a run whose skills did not learn."
+            )
 
 
 def keep_skills(file: Path, folder: Path) -> Path:

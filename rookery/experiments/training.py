@@ -15,9 +15,9 @@ from rookery.experiments.opponents import FILE as OPPONENTS
 from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
-from rookery.experiments.skills import SKILLS, keep_skills
+from rookery.experiments.skills import SKILLS, keep_skills, refuse_other_skills
 from rookery.experiments.teacher import make_teacher
-from rookery.making import WorkerPart, full_config, make, make_part
+from rookery.making import WorkerPart, full_config, made_with_skills, make, make_part
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
@@ -27,6 +27,7 @@ from rookery.policies.hierarchy.hierarchy import high_level
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.module import refuse_untrusted
+from rookery.policies.tracking.trackers import absolute_tracker, check_trackers
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interrupted
 from rookery.policies.training.logging import Progress, Terminal
@@ -118,20 +119,26 @@ class Training:
         }
 
 
-def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | None = None) -> Training:
+def start(
+    settings: RunSettings,
+    out: Path | None = None,
+    worker: WorkerPart | None = None,
+    saved: Callable[[Path], None] | None = None,
+) -> Training:
     """A new training in a new run folder.
 
     Args:
         settings: of the training.
         out: run folder; None makes runs/TASK/<time>, to which `latest` points from its first checkpoint on.
         worker: has the environment of one of several that train together alone.
+        saved: called with the folder of each checkpoint.
 
     Raises:
         RookeryError: settings that do not exist or fit, or a folder that cannot be written.
     """
     settings.check()
     own = settings.algorithm_config
-    for name in (settings.task, getattr(own, "encoder", ""), getattr(own, "network", "")):
+    for name in (settings.task, getattr(own, "encoder", ""), getattr(own, "network", ""), *settings.runner.trackers):
         remember(name)  # so that its runs are used and resumed here without a question
     # for a resume from another directory
     settings = dataclasses.replace(
@@ -140,6 +147,8 @@ def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | N
         teacher=_absolute(settings.teacher),
         opponents=_absolute(settings.opponents),
     )
+    trackers = tuple(absolute_tracker(name) for name in settings.runner.trackers)
+    settings = dataclasses.replace(settings, runner=dataclasses.replace(settings.runner, trackers=trackers))
     if settings.skills is not None and Path(settings.skills).is_file():  # else the name of a set
         settings = dataclasses.replace(settings, skills=str(Path(settings.skills).resolve()))
     settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
@@ -158,7 +167,9 @@ def start(settings: RunSettings, out: Path | None = None, worker: WorkerPart | N
         algorithm.close()
         algorithm.env.close()
         raise error if isinstance(error, RookeryError) else unwritable(folder, error) from error
-    return Training(settings, runner_of(settings, algorithm, folder, values, linked=out is None, worlds=worlds))
+    if out is None and saved is None:
+        saved = lambda path: link_latest(folder)  # noqa: E731
+    return Training(settings, runner_of(settings, algorithm, folder, values, saved=saved, worlds=worlds))
 
 
 def begin(
@@ -171,11 +182,13 @@ def begin(
         RookeryError: settings that do not exist or fit.
     """
     policies: dict[str, Policy] = {}
+    whole: dict[str, Policy] = {}
     groups: dict[str, Group] = {}
     if settings.init is not None:
         assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
         policies, learned = open_run(Path(settings.init))
         groups = {name: group.spec for name, group in learned.groups.items()}
+        whole = policies
         if settings.skills is not None:
             policies = {name: high_level(policy) for name, policy in policies.items()}
         elif any(policy.chain.decisions for policy in policies.values()):
@@ -191,6 +204,7 @@ def begin(
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
             if settings.skills is not None:
+                refuse_other_skills(algorithm.env, whole, settings.init)
                 groups = dict(algorithm.env.groups)  # as `warm_start` finds by the sizes
             warm_start(algorithm, policies, groups)
     except RookeryError:
@@ -222,12 +236,17 @@ def _describe(settings: RunSettings, folder: Path, provenance: dict[str, Any]) -
     return settings
 
 
-def resume(run: Path, changes: dict[str, Any] | None = None, task: str | None = None) -> Training:
-    """Continue from the newest checkpoint of a run; see `read_resumed`."""
+def resume(
+    run: Path,
+    changes: dict[str, Any] | None = None,
+    task: str | None = None,
+    saved: Callable[[Path], None] | None = None,
+) -> Training:
+    """Continue from the newest checkpoint of a run; see `read_resumed`, and `start` for `saved`."""
     settings, contract, folder = read_resumed(run, changes, task)
     kept = folder / RANGES
     algorithm, _ = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder)
-    runner = runner_of(settings, algorithm, folder, contract)
+    runner = runner_of(settings, algorithm, folder, contract, saved=saved)
     runner.load(run)
     return Training(settings, runner)
 
@@ -264,6 +283,10 @@ def read_resumed(
     if isinstance(settings.algorithm_config, PPOConfig) and settings.algorithm_config.network:
         refuse_untrusted(settings.algorithm_config.network, run)
     runner_config: RunnerConfig = dataclasses.replace(settings.runner, **(changes or {}))
+    if "trackers" not in (changes or {}):
+        for tracker in runner_config.trackers:
+            refuse_untrusted_task(tracker, "tracker")
+    check_trackers(runner_config.trackers)
     settings = dataclasses.replace(settings, runner=runner_config)
     if state["steps"] >= runner_config.total_steps:
         raise RookeryError(
@@ -289,7 +312,7 @@ def runner_of(
     folder: Path,
     contract: dict[str, Any],
     *,
-    linked: bool = False,
+    saved: Callable[[Path], None] | None = None,
     reduction: Reduction = ALONE,
     worlds: ShardStates | None = None,
 ) -> Runner:
@@ -300,7 +323,7 @@ def runner_of(
         algorithm: with its environment.
         folder: of the run.
         contract: JSON values.
-        linked: let `latest` point to the run.
+        saved: called with the folder of each checkpoint.
         reduction: of workers that train together.
         worlds: of `make_algorithm`.
     """
@@ -314,7 +337,7 @@ def runner_of(
         inputs=_checksums(settings, folder),
         between=None if (played := _opponents(settings, folder)) is None else reweighing(played),
         refresh=(lambda values: _refresh(values, settings, algorithm.env)) if settings.randomize_curriculum else None,
-        saved=(lambda path: link_latest(folder)) if linked else None,
+        saved=saved,
         reduction=reduction,
         worlds=worlds if reduction.size > 1 else None,
     )
@@ -375,10 +398,11 @@ def make_algorithm(
     if worker is None:
         shards = settings.shards if opponents is None else 1
         skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
-        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards, "skills": skills}
-        env = make(settings.task, settings.num_envs, **options)
+        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards}
+        env = make(settings.task, settings.num_envs, **options, skills=skills if opponents is None else None)
         if opponents is not None:
             env = against(env, opponents, settings.seed)
+            env = env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
     else:
         _refuse_workers(settings)
         env, worlds = make_part(settings.task, settings.num_envs, worker, **options)

@@ -132,7 +132,7 @@ def _native(build: Path, questions: Mapping[str, NDArray[Any]]) -> dict[str, Arr
     }
     if known is not None:
         answers["known"] = _answers(native, questions, known)
-    if header.frame < header.observations:
+    if native.frame < native.own:
         answers["remember"] = native.remember(questions["raw"])
     return answers
 

@@ -21,7 +21,7 @@ from rookery.policies.stages.c_text import LIMIT, literal, table
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.terms.c import comment as _c
-from rookery.sim2real.contract import Contract, ContractGroup, Delay
+from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter
 from rookery.sim2real.export.functions import Functions
 from rookery.sim2real.export.loops_c import LoopsC
@@ -97,6 +97,7 @@ def _header(contract: Contract, group: str, prefix: str, below: tuple[StateC, Lo
     upper = prefix.upper()
     functions = Functions(declared, prefix)
     guard = f"{upper}_POLICY_H"
+    allowed = "allowed, " * (below[0].mask > 0)
     world, body, quaternion = (_c(CONVENTIONS[n]) for n in ("world_frame", "body_frame", "quaternion"))
     return f"""/*
  * {_c(contract.task_id)}, agent group {_c(group)}: a policy exported by Rookery {_c(contract.rookery_version)}.
@@ -106,11 +107,11 @@ def _header(contract: Contract, group: str, prefix: str, below: tuple[StateC, Lo
  * Stack of {prefix}_step: about {below[0].stack(functions.stack)} bytes.
  *
  * Call it every {contract.control_dt:g} s. Delays in training, in steps of {contract.physics_dt:g} s: observation
- * {_delay(contract.latency.observation)}; action {_delay(contract.latency.action)}.
+ * {contract.latency.observation.words}; action {contract.latency.action.words}.
  * World: {world}. Body: {body}. Quaternions: {quaternion}.
  * A NaN in the observation gives NaN actions: {prefix}_step tests for it.
  *
- *     {prefix}_step(&controller, &state, command); all of it, from {prefix}_state to commands; or its parts:
+ *     {prefix}_step(&controller, &state, {allowed}command); all of it, from {prefix}_state to commands; or its parts:
 {_observe_lines(functions, prefix)}
 {_policy_lines(functions, prefix)}
  *     {prefix}_command(action, command); actions -> physical commands in the units below
@@ -150,14 +151,6 @@ void {prefix}_command(const float action[{functions.outputs}], float command[{fu
 """
 
 
-def _delay(delay: Delay) -> str:
-    """Such as "0 s, randomized 0 to 0.02 s"; what is assumed without randomization says nothing of an unknown training."""
-    if delay.randomized is None:
-        return "not known"
-    low, high = delay.randomized
-    return f"{delay.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
-
-
 def _kept(functions: Functions) -> str:
     return "; indices of options stay as they are" if functions.options else ""
 
@@ -178,10 +171,11 @@ def _observe_lines(functions: Functions, prefix: str) -> str:
 def _policy_lines(functions: Functions, prefix: str) -> str:
     if functions.options:
         return _choosing_lines(functions, prefix)
+    each = "team" if functions.agents > 1 else "robot"
     if not functions.memory:
         return f" *     {prefix}_policy(obs, action);      the network; actions in [-1, 1]"
     return (
-        f" *     {prefix}_reset(&memory);           once at an episode's start; one memory for each robot\n"
+        f" *     {prefix}_reset(&memory);           once at an episode's start; one memory for each {each}\n"
         f" *     {prefix}_policy(obs, &memory, action);  the network; actions in [-1, 1]"
     )
 
@@ -212,6 +206,8 @@ typedef struct {{
 
 
 def _observation_title(functions: Functions) -> str:
+    if functions.agents > 1 and functions.history == 1:
+        return f"Observation of each of {functions.agents} robots, one after the other in obs"
     return (
         "Observation, obs"
         if functions.history == 1
@@ -229,7 +225,9 @@ def _target_lines(spec: Group, functions: Functions) -> str:
 
 
 def _more_sizes(functions: Functions, upper: str) -> str:
-    frame = f"#define {upper}_POLICY_FRAME {functions.frame}\n" if functions.history > 1 else ""
+    agents = functions.agents
+    frame = f"#define {upper}_POLICY_AGENTS {agents} /* of the team */\n" if agents > 1 else ""
+    frame += f"#define {upper}_POLICY_FRAME {functions.frame}\n" if functions.history > 1 or agents > 1 else ""
     memory = f"#define {upper}_POLICY_MEMORY {functions.memory}\n" if functions.memory else ""
     targets = f"#define {upper}_POLICY_TARGETS {functions.targets}\n" if functions.targets else ""
     if not functions.options:
@@ -340,6 +338,7 @@ def _scaling_functions(functions: Functions, prefix: str) -> str:
         bodies.append(_loop(0, choices, "command[i] = action[i];"))
     if outputs > choices:
         place = "i" if not choices else f"i - {choices}"
+        place = f"i % {outputs // functions.agents}" if functions.agents > 1 else place
         scaled = f"action_low[{place}] + (clamp(action[i], 1.0f) + 1.0f) * action_half[{place}]"
         bodies.append(_loop(choices, outputs, f"command[i] = {scaled};"))
     return f"""

@@ -306,6 +306,7 @@ def check_header(path: Path, contract: Contract, group: str) -> Header:
         "choices": len(chain.choice_sizes),
         "options": chain.options,
         "mask": chain.mask_size,
+        "agents": chain.agents,
     }
     for size, number in wanted.items():
         if (given := getattr(header, size)) != number:
@@ -354,8 +355,7 @@ def _check_scaling(
     clip = np.repeat([t.clip for t in terms], sizes)
     raw = questions["raw"]
     seen = np.clip(raw * scale, -clip, clip)
-    low = np.array(group.spec.action.low)
-    high = np.array(group.spec.action.high)
+    low, high = (np.tile(x, group.trained.agents) for x in (group.spec.action.low, group.spec.action.high))
     count = len(group.spec.action.choices)
     command = questions["action"].astype(np.float64)
     command[:, count:] = low + (np.clip(command[:, count:], -1.0, 1.0) + 1.0) / 2.0 * (high - low)

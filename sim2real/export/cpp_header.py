@@ -45,7 +45,7 @@ def cpp_header(contract: Contract, group: str, prefix: str, header: str) -> str:
     size = contract.groups[group].trained.mask_size
     allowed = f"const std::array<unsigned char, {size}> &allowed" if size else ""
     given = "allowed.data(), " * bool(size)
-    loops = _loops(LoopsC(contract, group, prefix), prefix)
+    loops = _loops(LoopsC(contract, group, prefix), prefix, contract.groups[group].trained.agents)
     of = f"{comment(contract.task_id)}, agent group {comment(group)}"
     values = {
         "OF": of, "VERSION": comment(contract.rookery_version), "HEADER": header, "LOOPS": loops, "GIVEN": given,
@@ -57,8 +57,8 @@ def cpp_header(contract: Contract, group: str, prefix: str, header: str) -> str:
     return text
 
 
-def _loops(loops: LoopsC, prefix: str) -> str:
-    """The class of the loops; nothing where there are none."""
+def _loops(loops: LoopsC, prefix: str, agents: int) -> str:
+    """The class of the loops; nothing where there are none. One policy acts for so many agents."""
     below = loops.written
     if below is None:
         return ""
@@ -71,6 +71,8 @@ def _loops(loops: LoopsC, prefix: str) -> str:
         pulled = isinstance(below, JointsC) and below.pulled
         body = _JOINTS + (_PULLED if pulled else _SERVOS)
     body = body.replace("@N@", str(below.outputs)).replace("@P@", prefix)
+    if agents > 1:  # a robot's part of the team's command
+        body = body.replace("Policy::Command", f"std::array<float, Policy::actions / {agents}>")
     return f"""
 /* The loops below the policy, every loop_dt, and what they keep; one for each robot. */
 class Loops {{

@@ -19,10 +19,10 @@ from rookery.sim.actuation import Multirotor
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter, file_name
-from rookery.sim2real.export.functions import Functions
 from rookery.sim2real.export.golden_c import golden_header
 from rookery.sim2real.export.loops_c import LoopsC
 from rookery.sim2real.export.multirotor_c import MultirotorC
+from rookery.sim2real.export.on_board import check_on_board, only_group
 from rookery.sim2real.export.state_c import StateC
 
 CONTROLLER, POLICY, GOLDEN_HEADER, KBUILD, SOURCES, CONFIG, MAKEFILE = (
@@ -58,21 +58,13 @@ class Crazyflie(Exporter):
     files = (CONTROLLER, POLICY, GOLDEN_HEADER, KBUILD, SOURCES, CONFIG, MAKEFILE)
 
     def check(self, export: Export) -> None:
-        if len(export.contract.groups) != 1:
-            raise RookeryError("a Crazyflie flies by the policy of one group: train one policy for all drones.")
-        (group,) = export.contract.groups
+        group = only_group(export, "a Crazyflie")
+        export.contract.groups[group].refuse_team()
         actuation = export.contract.groups[group].actuation
         if actuation is None or actuation.multirotor is None:
             raise RookeryError(f"the group {group!r} commands no rotors: --target linux takes every robot.")
-        prefix = export.c_prefix(group)
-        state = StateC(export.contract, group, prefix)
-        unknown = next((q.name for q in state.members.values() if q.name not in FIELDS), None)
-        if unknown is not None:
-            raise RookeryError(
-                f"the firmware does not give the quantity {unknown!r}: --target c has the code from state to command for a "
-                "controller of your own."
-            )
-        below = LoopsC(export.contract, group, prefix).written
+        state = check_on_board(export, group, "the firmware", FIELDS, "the firmware's task", MOST_STACK)
+        below = LoopsC(export.contract, group, export.c_prefix(group)).written
         if not isinstance(below, MultirotorC):
             raise RookeryError(
                 "the action enters no loop that has C: train with ctbr, attitude, velocity or rotor_thrust."
@@ -81,12 +73,6 @@ class Crazyflie(Exporter):
         for what, seconds in (("control_dt", state.control_dt), ("the loops' period", below.period)):
             if abs(seconds / TICK - round(seconds / TICK)) > 1e-6:
                 raise RookeryError(f"{what} is {seconds:g} s, and the firmware counts in steps of {TICK:g} s.")
-        stack = state.stack(Functions(export.contract.groups[group], prefix).stack)
-        if stack > MOST_STACK:
-            raise RookeryError(
-                f"a control step takes about {stack} bytes of stack, and the firmware's task has room for {MOST_STACK}: train "
-                "a smaller network, such as --hidden 64 64."
-            )
 
     def write(self, export: Export, folder: Path) -> None:
         ((group, policy),) = export.policies.items()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.policies.stages import c_text
-from rookery.policies.stages.chain import Cases, Fork, HeldNode, Leaf, Node
+from rookery.policies.stages.chain import Cases, EachNode, Fork, HeldNode, Leaf, Node
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.export.int8_c import dense_tables, int8_code, int8_tables
@@ -34,8 +34,9 @@ class Functions:
 
     Attributes:
         chain: the stages.
-        frame, history: F and H; the observation has O = H F components.
-        inputs, outputs: O and D.
+        frame, history: F and H; the observation of an agent has H F components.
+        inputs, outputs: O and D, of a policy for a team those of all its agents.
+        agents: of the team; 1 without.
         targets: M, 0 without a state estimator.
         memory: numbers in the state of all stages.
         choices, options: K and C, of a policy that chooses; else 0.
@@ -48,6 +49,7 @@ class Functions:
         self.prefix = prefix
         self.frame = group.spec.frame_size
         self.history = group.spec.history
+        self.agents = self.chain.agents
         self.inputs = self.chain.inputs
         self.outputs = self.chain.outputs
         self.targets = self.chain.targets
@@ -106,7 +108,7 @@ void {prefix}_reset({prefix}_memory *memory);
             out += f"""
 /* Drop the oldest of the {self.history} frames in obs and append a new one. Call it at every step; at an episode's start
    {self.history} times with the first frame. */
-void {prefix}_remember(const float frame[{self.frame}], float obs[{self.inputs}]);
+void {prefix}_remember(const float frame[{self.frame}], float obs[{self.frame * self.history}]);
 """
         if self.targets:
             out += f"""
@@ -156,7 +158,8 @@ void {prefix}_reset({prefix}_memory *memory)
     }}
 }}""")
         if self.history > 1:
-            parts.append(_REMEMBER.format(prefix=prefix, n=n, f=self.frame, old=n - self.frame))
+            own = self.frame * self.history
+            parts.append(_REMEMBER.format(prefix=prefix, n=own, f=self.frame, old=own - self.frame))
         return "\n".join(part for part in parts if part)
 
     def _predict(self) -> str:
@@ -204,6 +207,7 @@ class _Body:
         self._free: list[str] = []
         self._depth = 0  # of blocks
         self._masks: list[str] = []  # C names of the masks of high levels that are being written
+        self._first = 0  # where the states begin that are being written
         self._emit(self.nodes, self.source, self.target)
 
     def _say(self, *lines: str) -> None:
@@ -242,6 +246,8 @@ class _Body:
                 self._decide(node, here, there)
             elif isinstance(node, Cases):
                 self._switch(node, here, there)
+            elif isinstance(node, EachNode):
+                self._each(node, here, there)
             else:
                 self._call(node, here, there)
             if own and own != there:
@@ -251,34 +257,44 @@ class _Body:
     def _branches(self, fork: Fork, source: str, target: str) -> None:
         at = 0
         for branch in fork.branches:
-            self._emit(branch, source, f"&{target}[{at}]" if target.isidentifier() else _shifted(target, at))
+            self._emit(branch, source, _moved(target, at))
             at += _outputs(branch[-1])
 
     def _decide(self, node: HeldNode, source: str, target: str) -> None:
         """The decision in force, which stands in the memory behind the control steps that are left."""
-        rules, at = node.link.rules, node.state.start
-        row = source if source.isidentifier() else f"({source})"
+        rules, at = node.link.rules, self._first + node.state.start
+        each = node.link.inputs // rules.agents
+        rows = [x if x.isidentifier() else f"({x})" for x in (_moved(source, i * each) for i in range(rules.agents))]
         left, held = f"memory->h[{at}]", f"memory->h[{at + 1}]"
         several = len(rules.names) > 1
         due = [f"({left} <= 0.0f)"]
-        for k, condition in enumerate(rules.finished):
-            if condition is not None:
-                mine = f"({held} == {k}.0f) && " if several else ""
-                due.append(f"({mine}{condition.code(row)})")
+        for i, row in enumerate(rows):
+            for k, condition in enumerate(rules.finished):
+                if condition is not None:
+                    mine = f"(memory->h[{at + 1 + i}] == {k}.0f) && " if several else ""
+                    due.append(f"({mine}{condition.code(row)})")
         self._say(f"if ({' || '.join(due)}) {{ /* decide */")
         self._depth += 1
         mask = f"allowed_{at}"
         if rules.masked:
-            self._say(f"unsigned char {mask}[{len(rules.names)}];")
-            for k, condition in enumerate(rules.allowed):
-                self._say(f"{mask}[{k}] = {'1u' if condition is None else f'{condition.code(row)} ? 1u : 0u'};")
+            self._say(f"unsigned char {mask}[{len(rules.names) * rules.agents}];")
+            for i, row in enumerate(rows):
+                for k, condition in enumerate(rules.allowed, i * len(rules.names)):
+                    self._say(f"{mask}[{k}] = {'1u' if condition is None else f'{condition.code(row)} ? 1u : 0u'};")
         self._masks.append(mask)
         self._emit(node.nodes, source, f"&{held}")
         self._masks.pop()
-        last = f"{rules.steps[-1]}.0f" if not several else "0.0f"
-        for k in range(len(rules.steps) - 1, -1, -1) if several else ():
-            last = f"({held} == {k}.0f) ? {rules.steps[k]}.0f : {last if k == len(rules.steps) - 1 else f'({last})'}"
-        self._say(f"{left} = {last};")
+        for i in range(rules.agents if several else 1):
+            skill = f"memory->h[{at + 1 + i}]"
+            last = f"{rules.steps[-1]}.0f" if not several else "0.0f"
+            for k in range(len(rules.steps) - 1, -1, -1) if several else ():
+                last = (
+                    f"({skill} == {k}.0f) ? {rules.steps[k]}.0f : {last if k == len(rules.steps) - 1 else f'({last})'}"
+                )
+            if i == 0:
+                self._say(f"{left} = {last};")
+            else:
+                self._say(f"if (({last}) < {left}) {{", f"    {left} = {last};", "}")
         self._depth -= 1
         self._say("}", f"{left} -= 1.0f;", f"copy(&{held}, {target}, {node.link.outputs});")
 
@@ -297,8 +313,26 @@ class _Body:
             self._depth -= 1
             size = case.inner.stop - case.inner.start
             if size:
-                self._say("} else {", f"    fill(&memory->h[{case.inner.start}], 0.0f, {size});")
+                first = self._first + case.inner.start
+                self._say("} else {", f"    fill(&memory->h[{first}], 0.0f, {size});")
             self._say("}")
+
+    def _each(self, node: EachNode, source: str, target: str) -> None:
+        """The chain once for each agent, with the states of its own."""
+        link, before = node.link, self._first
+        each, state = link.outputs // link.agents, (node.state.stop - node.state.start) // link.agents
+        row = self._take(link.chain[0].inputs)
+        for i, part in enumerate(link.parts):
+            self._first = before + node.state.start + i * state
+            at = 0
+            for a, b in part:
+                self._say(f"copy({_moved(source, a)}, &{row}[{at}], {b - a});")
+                at += b - a
+            self._masks.append("")  # what chooses in a skill is not the policy's own choice
+            self._emit(node.nodes, row, _moved(target, i * each))
+            self._masks.pop()
+        self._first = before
+        self._free.append(row)
 
     def _call(self, leaf: Leaf, source: str, target: str) -> None:
         stage = leaf.stage
@@ -311,21 +345,24 @@ class _Body:
         if stage.options and not self._masks:
             self._say(f"copy({source}, logits, {stage.inputs});")
         given = [source]
-        given += [f"&memory->h[{leaf.state.start}]"] * (stage.state_size > 0) + [self.known] * (stage.targets > 0)
+        given += [f"&memory->h[{self._first + leaf.state.start}]"] * (stage.state_size > 0)
+        given += [self.known] * (stage.targets > 0)
         given += [self._masks[-1] if self._masks else "allowed"] * (stage.mask_size > 0)
         self._say(f"{leaf.name}({', '.join([*given, target])});")
 
 
-def _shifted(target: str, by: int) -> str:
-    """The pointer ``&name[at]`` moved on."""
-    name, at = target[1:-1].split("[")
+def _moved(pointer: str, by: int) -> str:
+    """A pointer, an array's name or ``&name[at]``, moved on."""
+    if pointer.isidentifier():
+        return f"&{pointer}[{by}]" if by else pointer
+    name, at = pointer[1:-1].split("[")
     return f"&{name}[{int(at) + by}]"
 
 
 def _outputs(node: Node) -> int:
     if isinstance(node, Leaf):
         return node.stage.outputs
-    if isinstance(node, (HeldNode, Cases)):
+    if isinstance(node, (HeldNode, Cases, EachNode)):
         return node.link.outputs
     return sum(_outputs(branch[-1]) for branch in node.branches)
 

@@ -68,6 +68,7 @@ class Linux(Exporter):
 
     def check(self, export: Export) -> None:
         for name, group in export.contract.groups.items():
+            group.refuse_team()
             if group.spec.action.masked:
                 raise RookeryError(
                     f"the group {name!r} is told which options it may choose, which a loop does not: --target c."

@@ -21,7 +21,7 @@ from rookery.sim.untrusted import read_text
 
 Array = NDArray[np.float32]
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
-MORE = ("FRAME", "TARGETS", "MEMORY", "CHOICES", "OPTIONS", "MASK")
+MORE = ("FRAME", "TARGETS", "MEMORY", "CHOICES", "OPTIONS", "MASK", "AGENTS")
 """Sizes in a header, fields of `Header`, that not every policy has."""
 COMPILE_S = 60
 """s, most time for a compiler."""
@@ -29,8 +29,8 @@ COMPILE_S = 60
 
 @dataclass(frozen=True)
 class Header:
-    """Sizes and names from a policy's header; `frame` is the observation's length where it has no history, and `mask` 0 where
-    all `options` are allowed at all times."""
+    """Sizes and names from a policy's header; `frame` is the observation's length where it has no history, `mask` 0 where all
+    `options` are allowed at all times, and `agents` how many the policy acts for together."""
 
     prefix: str
     observations: int
@@ -42,6 +42,7 @@ class Header:
     choices: int = 0
     options: int = 0
     mask: int = 0
+    agents: int = 1
 
 
 def read_header(path: Path) -> Header:
@@ -62,7 +63,10 @@ def read_header(path: Path) -> Header:
     if name is None or not {"OBSERVATIONS", "ACTIONS", "CONTRACT"} <= set(found) or not sizes:
         raise RookeryError(f"{path} is not a header that Rookery wrote: export the bundle again.")
     inputs = int(found["OBSERVATIONS"])
-    more = {name.lower(): int(found.get(name, inputs if name == "FRAME" else 0)) for name in MORE}
+    other = {"FRAME": inputs, "AGENTS": 1}
+    more = {name.lower(): int(found.get(name, other.get(name, 0))) for name in MORE}
+    if not 1 <= more["agents"] <= inputs:
+        raise RookeryError(f"{path} is not a header that Rookery wrote: export the bundle again.")
     return Header(name[1], inputs, int(found["ACTIONS"]), found["CONTRACT"], **more)
 
 
@@ -130,12 +134,13 @@ class NativePolicy:
         self.observations = header.observations
         self.actions = header.actions
         self.frame = header.frame
+        self.own = header.observations // header.agents  # numbers of an agent's observation
         self.targets = header.targets
         self.memory = header.memory
         self.options = header.options
         self.mask = header.mask
         names = ["policy", "observe", "command"]
-        names += ["remember"] * (self.frame < self.observations) + ["predict", "policy_known"] * (self.targets > 0)
+        names += ["remember"] * (self.frame < self.own) + ["predict", "policy_known"] * (self.targets > 0)
         names += ["reset"] * (self.memory > 0)
         try:
             loaded = ctypes.CDLL(str(library))
@@ -215,9 +220,9 @@ class NativePolicy:
         return self._rows("predict", obs, self.targets)
 
     def remember(self, frames: Array) -> Array:
-        """The observation [O] after frames [n, F], n at least the history, came one after the other."""
+        """An agent's observation after frames [n, F], n at least the history, came one after the other."""
         frames = np.ascontiguousarray(frames, np.float32)
-        obs = np.zeros(self.observations, np.float32)
+        obs = np.zeros(self.own, np.float32)
         for i in range(len(frames)):
             self._calls["remember"](frames.ctypes.data + i * frames.strides[0], obs.ctypes.data)
         return obs

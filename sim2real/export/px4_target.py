@@ -22,8 +22,8 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter, file_name
-from rookery.sim2real.export.functions import Functions
 from rookery.sim2real.export.golden_c import golden_header
+from rookery.sim2real.export.on_board import check_on_board, only_group
 from rookery.sim2real.export.px4_text import CMAKE, KCONFIG, MODULE, MODULE_HEADER, OUTER_CMAKE, PUBLISH, YAML
 from rookery.sim2real.export.state_c import StateC
 from rookery.sim2real.runtime.safety import filter_ranges
@@ -57,28 +57,14 @@ class Px4(Exporter):
     files = (*FILES, POLICY, GOLDEN_HEADER, *(f"{FOLDER}/{name}" for name in SAFETY))
 
     def check(self, export: Export) -> None:
-        if len(export.contract.groups) != 1:
-            raise RookeryError("an autopilot flies by the policy of one group: train one policy for all drones.")
-        (group,) = export.contract.groups
+        group = only_group(export, "an autopilot")
         of = export.contract.groups[group]
+        of.refuse_team()
         if of.actuation is None or of.actuation.multirotor is None or of.spec.action.kind not in TOPICS:
             raise RookeryError(
                 f"the group {group!r} gives {of.spec.action.kind}, and PX4 takes {', '.join(TOPICS)} of multirotors."
             )
-        prefix = export.c_prefix(group)
-        state = StateC(export.contract, group, prefix)
-        unknown = next((q.name for q in state.members.values() if q.name not in FIELDS), None)
-        if unknown is not None:
-            raise RookeryError(
-                f"the autopilot does not give the quantity {unknown!r}: --target c has the code from state to command for a "
-                "module of your own."
-            )
-        stack = state.stack(Functions(of, prefix).stack)
-        if stack > MOST_STACK:
-            raise RookeryError(
-                f"a control step takes about {stack} bytes of stack, and PX4's work queue has room for {MOST_STACK}: train a "
-                "smaller network, such as --hidden 64 64."
-            )
+        check_on_board(export, group, "the autopilot", FIELDS, "PX4's work queue", MOST_STACK)
 
     def write(self, export: Export, folder: Path) -> None:
         ((group, policy),) = export.policies.items()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rookery.sim.specs import ActionSpec
 from rookery.sim.terms import Quantity
-from rookery.sim2real.contract import Contract, Delay
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.exporter import (
     C_FILE,
     CPP_HEADER,
@@ -80,8 +80,8 @@ A policy exported by Rookery {_text(contract.rookery_version)}{f" ({_text(source
 
 {_table(("file", "what it is"), rows)}
 
-Call the policy every {contract.control_dt:g} s. Delays in training: observation {_delay(contract.latency.observation)}, action
-{_delay(contract.latency.action)}.
+Call the policy every {contract.control_dt:g} s. Delays in training: observation {contract.latency.observation.words}, action
+{contract.latency.action.words}.
 
 Units are SI. World: {CONVENTIONS["world_frame"]}. Body: {CONVENTIONS["body_frame"]}. Quaternions: {CONVENTIONS["quaternion"]}.
 """
@@ -92,11 +92,14 @@ def _group(contract: Contract, group: str, prefix: str) -> str:
     state = StateC(contract, group, prefix)
     loops = LoopsC(contract, group, prefix)
     title = f"## `{group}`\n\n" if len(contract.groups) > 1 else ""
-    count = (
-        f"There are {declared.spec.count} of them, each with a state and a controller of its own.\n\n"
-        if declared.spec.count > 1
-        else ""
-    )
+    count = ""
+    if state.agents > 1:
+        count = (
+            f"One policy acts for {state.agents} robots together, on a computer that gets the states of all: `state.robot[i]`, "
+            f"and in `command` the {state.outputs} numbers of each, one after the other. Loops below are of one robot each.\n\n"
+        )
+    elif declared.spec.count > 1:
+        count = f"There are {declared.spec.count} of them, each with a state and a controller of its own.\n\n"
     return f"""{title}{count}## Call it
 
 ```c
@@ -234,13 +237,6 @@ rookery export --check .
 cc -std=c99 -O2 -Wall -Wextra -c policy.c     # without -ffast-math, which takes tests for NaN out
 ```
 """
-
-
-def _delay(delay: Delay) -> str:
-    if delay.randomized is None:
-        return "not known"
-    low, high = delay.randomized
-    return f"{delay.assumed:g} s" + (f", randomized {low:g} to {high:g} s" if high > 0.0 else "")
 
 
 def _table(head: Sequence[str], rows: Rows) -> str:

@@ -50,6 +50,9 @@ class StateC:
         prefix: beginning of the C names.
 
     Attributes:
+        agents: of a team that one policy decides for; 1 without.
+        inputs, outputs: of one robot.
+        robot: beginning of the C names of what each robot has.
         members: quantities of the struct by the name of the member, in the order of the terms.
         clocks: those that the controller runs, by the name of its member.
         before: quantities of the step before, by the name of the controller's member.
@@ -64,7 +67,9 @@ class StateC:
         self.action = spec.action
         self.control_dt = contract.control_dt
         self.frame, self.history = spec.frame_size, spec.history
-        self.inputs, self.outputs = declared.trained.inputs, declared.trained.outputs
+        self.agents = declared.trained.agents
+        self.inputs, self.outputs = declared.trained.inputs // self.agents, declared.trained.outputs // self.agents
+        self.robot = f"{prefix}_robot" if self.agents > 1 else prefix
         self.memory = declared.trained.state_size
         self.choices = len(spec.action.choices)
         self.options = sum(len(c.options) for c in spec.action.choices)
@@ -109,7 +114,7 @@ class StateC:
         """Bytes of the caller's stack in a control step, about; `policy` are those of the network."""
         arrays = re.findall(r"^ *float \w+\[(\d+)\];", self._observe(), re.M)
         observing = 4 * sum(map(int, arrays)) + 160
-        return 4 * (self.inputs + self.outputs + self.options) + 200 + max(policy, observing)
+        return 4 * (self.agents * (self.inputs + self.outputs) + self.options) + 200 + max(policy, observing)
 
     def declarations(self) -> str:
         """For the header: both structs and the functions."""
@@ -120,13 +125,13 @@ class StateC:
 /* What the observation is made of, in SI units; the policy's computer is told or measures it once a control step. */
 typedef struct {{
 {lines}
-}} {p}_state;
+}} {self.robot}_state;
 
 /* What is kept between control steps, one for each robot; a NaN stays there until the start. */
 typedef struct {{
 {self._controller()}
-}} {p}_controller;
-
+}} {self.robot}_controller;
+{self._team()}
 /* Begin an episode. {self._begin_note()}*/
 void {p}_start({p}_controller *controller);
 
@@ -144,6 +149,22 @@ void {p}_acted({p}_controller *controller, const {p}_state *now, const float act
 int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}float command[{upper}_POLICY_ACTIONS]);
 """
 
+    def _team(self) -> str:
+        """Both structs of a team."""
+        if self.agents == 1:
+            return ""
+        memory = f"    {self.prefix}_memory memory;\n" * (self.memory > 0)
+        return f"""
+/* The same of a team of {self.agents} robots, for which one policy acts; arrays of its numbers have those of robot 0 first. */
+typedef struct {{
+    {self.robot}_state robot[{self.agents}];
+}} {self.prefix}_state;
+
+typedef struct {{
+    {self.robot}_controller robot[{self.agents}];
+{memory}}} {self.prefix}_controller;
+"""
+
     @property
     def allowed(self) -> str:
         """The mask among the parameters of functions that act: 1 for each option that may be chosen."""
@@ -151,7 +172,6 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
 
     def _controller(self) -> str:
         """Members of the controller."""
-        upper = self.prefix.upper()
         out = ["int begun; /* 0 until the first step of an episode */"]
         if self.last_action is not None:
             out.append(f"float last_action[{self.outputs}]; /* in [-1, 1] */")
@@ -161,8 +181,8 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
         ]
         out += [f"float {name}[{q.size}]; /* a control step before */" for name, q in self.before.items()]
         if self.history > 1:
-            out.append(f"float frames[{upper}_POLICY_OBSERVATIONS]; /* oldest first */")
-        if self.memory:
+            out.append(f"float frames[{self.inputs}]; /* oldest first */")
+        if self.memory and self.agents == 1:
             out.append(f"{self.prefix}_memory memory;")
         return "\n".join(f"    {line}" for line in out)
 
@@ -186,7 +206,8 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
             tables.append(table("first_action", self._first_action()))
         if "home_angles[" in observe + acted:
             tables.append(table("home_angles", self._homes))
-        return [*tables, *helpers(observe + acted), self._start(), observe, self._act(), acted, self._step()]
+        own = [self._start(), observe, acted]
+        return [*tables, *helpers(observe + acted), *own, *self._of_team(), self._act(), self._step()]
 
     def _first_action(self) -> Sequence[float]:
         """The last action at an episode's first step."""
@@ -194,7 +215,6 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
         return [0.0] * self.outputs if zero else list(self.action.rest)
 
     def _start(self) -> str:
-        p = self.prefix
         steps = ["controller->begun = 0;"]
         if self.last_action is not None:
             steps.append(_loop(self.outputs, "controller->last_action[i] = first_action[i];"))
@@ -202,9 +222,38 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
         steps += [_loop(q.size, f"controller->{name}[i] = 0.0f;") for name, q in self.before.items()]
         if self.history > 1:
             steps.append(_loop(self.inputs, "controller->frames[i] = 0.0f;"))
-        if self.memory:
-            steps.append(f"{p}_reset(&controller->memory);")
-        return public(f"void {p}_start({p}_controller *controller)", steps)
+        if self.memory and self.agents == 1:
+            steps.append(f"{self.prefix}_reset(&controller->memory);")
+        return self._of_robot(f"void {self.robot}_start({self.robot}_controller *controller)", steps)
+
+    def _of_robot(self, head: str, steps: Sequence[str]) -> str:
+        """A function for one robot, which only those of its team call."""
+        text = public(head, steps)
+        return text if self.agents == 1 else text.replace(head, f"static {head}", 1)
+
+    def _of_team(self) -> list[str]:
+        """Functions that do for every robot of a team what those above do for one."""
+        if self.agents == 1:
+            return []
+        p, r, n, m = self.prefix, self.robot, self.inputs, self.outputs
+
+        def each(call: str) -> str:
+            return f"for (i = 0; i < {self.agents}; i++) {{ {r}_{call}; }}"
+
+        given = f"{p}_controller *controller, const {p}_state *now"
+        own = "&controller->robot[i], &now->robot[i]"
+        reset = [f"{p}_reset(&controller->memory);"] * (self.memory > 0)
+        return [
+            public(f"void {p}_start({p}_controller *controller)", [each("start(&controller->robot[i])"), *reset]),
+            public(
+                f"void {p}_observe_state({given}, float obs[{self.agents * n}])",
+                [each(f"observe_state({own}, &obs[{n} * i])")],
+            ),
+            public(
+                f"void {p}_acted({given}, const float action[{self.agents * m}])",
+                [each(f"acted({own}, &action[{m} * i])")],
+            ),
+        ]
 
     def _observe(self) -> str:
         """The terms, scaled, behind the frames of the steps before."""
@@ -223,26 +272,25 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
         else:
             steps.append(f"{p}_observe(raw, obs);")
         steps += [*remember, "controller->begun = 1;"]
-        return public(
-            f"void {p}_observe_state({p}_controller *controller, const {p}_state *now, float obs[{self.inputs}])", steps
-        )
+        given = f"{self.robot}_controller *controller, const {self.robot}_state *now, float obs[{self.inputs}]"
+        return self._of_robot(f"void {self.robot}_observe_state({given})", steps)
 
     def _act(self) -> str:
         p = self.prefix
         memory = "&controller->memory, " * (self.memory > 0)
         mask, logits = "allowed, " * (self.mask > 0), "logits, " * (self.options > 0)
         steps = [
-            f"float obs[{self.inputs}];",
+            f"float obs[{self.agents * self.inputs}];",
             *[f"float logits[{self.options}];"] * (self.options > 0),
             f"{p}_observe_state(controller, now, obs);",
             f"{p}_policy(obs, {mask}{memory}{logits}action);",
         ]
-        given = f"{p}_controller *controller, const {p}_state *now, {self.allowed}float action[{self.outputs}]"
+        size = self.agents * self.outputs
+        given = f"{p}_controller *controller, const {p}_state *now, {self.allowed}float action[{size}]"
         return public(f"void {p}_act({given})", steps)
 
     def _acted(self) -> str:
         """The last action is remembered, and clocks go on where they run."""
-        p = self.prefix
         writer = _Writer(self)
         for name, c in self.clocks.items():
             share = literal(math.fmod(c.frequency * self.control_dt, 1.0))
@@ -252,23 +300,23 @@ int {p}_step({p}_controller *controller, const {p}_state *now, {self.allowed}flo
         steps = writer.lines
         if self.last_action is not None:
             steps += self._remembered()
-        return public(
-            f"void {p}_acted({p}_controller *controller, const {p}_state *now, const float action[{self.outputs}])",
-            steps,
+        given = (
+            f"{self.robot}_controller *controller, const {self.robot}_state *now, const float action[{self.outputs}]"
         )
+        return self._of_robot(f"void {self.robot}_acted({given})", steps)
 
     def _step(self) -> str:
-        p = self.prefix
+        p, size = self.prefix, self.agents * self.outputs
         anew = [f"{p}_start(controller);", "return 0;"]
         steps = [
-            f"float action[{self.outputs}];",
+            f"float action[{size}];",
             f"{p}_act(controller, now, {'allowed, ' * (self.mask > 0)}action);",
-            f"for (i = 0; i < {self.outputs}; i++) {{ {_when('!isfinite(action[i])', anew)} }}",
+            f"for (i = 0; i < {size}; i++) {{ {_when('!isfinite(action[i])', anew)} }}",
             f"{p}_acted(controller, now, action);",
             f"{p}_command(action, command);",
             "return 1;",
         ]
-        given = f"{p}_controller *controller, const {p}_state *now, {self.allowed}float command[{self.outputs}]"
+        given = f"{p}_controller *controller, const {p}_state *now, {self.allowed}float command[{size}]"
         return public(f"int {p}_step({given})", steps)
 
     def _remembered(self) -> list[str]:

@@ -16,6 +16,7 @@ LINKS = {
     "crazyflie": ("crazyflie", "CrazyflieLink"),
     "franka": ("franka", "FrankaLink"),
     "unitree": ("unitree", "UnitreeLink"),
+    "canopen": ("canopen", "CanopenLink"),
 }
 """Protocols, with the module of rookery.sim2real.links and the class."""
 SERVERS = {
@@ -23,6 +24,7 @@ SERVERS = {
     "crtp": ("crtp", "CrtpDrone", "drone", "DroneVehicle"),
     "unitree": ("unitree", "UnitreeGo2", "joints", "JointVehicle"),
     "fci": ("fci", "FciArm", "arm", "ArmVehicle"),
+    "canopen": ("canopen", "CanopenArm", "drive_arm", "DriveArm"),
 }
 """Protocols that vehicles are served over, with the modules of rookery.sim2real.vehicles and the classes of server and
 vehicle."""

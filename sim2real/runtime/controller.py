@@ -86,6 +86,7 @@ class Controller:
         self.contract = self._read(folder)
         self.group = group_of(self.contract, group)
         self.spec = self.contract.groups[self.group]
+        self.spec.refuse_team()
         check_terms(self.spec)
         self._build = tempfile.TemporaryDirectory(prefix="rookery-fly-")
         weakref.finalize(self, self._build.cleanup)

@@ -167,8 +167,10 @@ class Pilot:
         """One control step."""
         now = self.step_stamp = self.clock.now()
         reading = self.link.read()
-        if reading is None:
-            if now - self._since > ARM_S and self.phase not in (Phase.IDLE, Phase.CHECKED):
+        if reading is None:  # there was none yet
+            if self.phase is Phase.EMERGENCY:
+                self._react(None, now)
+            elif now - self._since > ARM_S and self.phase not in (Phase.IDLE, Phase.CHECKED):
                 self._emergency(Fault("silent"))
             return StepRecord(now, self.phase, None, fault=self.fault)
         command = None
@@ -267,10 +269,10 @@ class Pilot:
         said = f"{fault} ({mode})" if mode else str(fault)
         self._to(Phase.EMERGENCY, f"{said}: {self.settings.reactions[fault.name]}")
 
-    def _react(self, reading: Reading, now: float) -> None:
+    def _react(self, reading: Reading | None, now: float) -> None:
         assert self.fault is not None
         reaction = self.settings.reactions[self.fault.name]
-        if reaction == "sit" and self._begun:
+        if reaction == "sit" and self._begun and reading is not None:
             if not self._sitting:
                 self._begin_exit(reading, now)
                 self._sitting = True
@@ -279,12 +281,13 @@ class Pilot:
                 self.link.react("damp")
         else:  # it would hold for ever: the operator's stop ends it
             self.link.react("damp" if reaction == "hold" and self.commands.stop else reaction)
-        fresh = now - reading.received < 1.0
-        if fresh and reading.armed is False:
+        heard = self._since if reading is None else reading.received
+        fresh = None if now - heard >= 1.0 else reading
+        if fresh is not None and fresh.armed is False:
             self._to(Phase.IDLE)
-        elif fresh and reading.landed:
+        elif fresh is not None and fresh.landed:
             self.link.disarm()
-        elif now - reading.received > LOST_S:
+        elif now - heard > LOST_S:
             self._to(Phase.IDLE, f"lost: no measurement for {LOST_S:g} s, and its own fail-safe has it")
 
     def hang(self) -> None:

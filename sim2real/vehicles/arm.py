@@ -184,6 +184,20 @@ class ArmVehicle:
 
     def step(self) -> None:
         """Onboard software and physics of PERIOD_S."""
+        self._follow()
+        d = self._data
+        mujoco.mj_step(self._model, d)
+        self._steps += 1
+        self.external += PERIOD_S / FILTER_S * (d.qfrc_constraint[self._v[self._arm]] - self.external)
+        self._guard()
+        if self._steps % round(TRACKER_S / PERIOD_S) == 0:
+            self._look()
+            if self.now - self._judged > self.env.control_dt - 0.5 * PERIOD_S:
+                self.task.advance()
+                self._judged += self.env.control_dt
+
+    def _follow(self) -> None:
+        """Its controller of this step: what the motors' servos track."""
         d, monitor = self._data, self.monitor
         if self.mode == "setpoints" and not self._fresh:
             self._missed += 1
@@ -196,16 +210,11 @@ class ArmVehicle:
         d.ctrl[self._drives] = monitor.position + self._lead * monitor.velocity
         if self._gripper is not None:
             d.ctrl[self._gripper] = self.opening_goal
-        mujoco.mj_step(self._model, d)
-        self._steps += 1
-        self.external += PERIOD_S / FILTER_S * (d.qfrc_constraint[self._v[self._arm]] - self.external)
+
+    def _guard(self) -> None:
+        """Its controller stops it where something pushes against it."""
         if self.armed and (np.abs(self.external) > self.collision).any():
             self.stop(PUSHED)
-        if self._steps % round(TRACKER_S / PERIOD_S) == 0:
-            self._look()
-            if self.now - self._judged > self.env.control_dt - 0.5 * PERIOD_S:
-                self.task.advance()
-                self._judged += self.env.control_dt
 
     def _look(self) -> None:
         """The tracker measures the objects: the task reads its world, which is put in the state of the physics."""

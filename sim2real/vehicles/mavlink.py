@@ -204,15 +204,18 @@ class MavlinkDrone:
             if not self.vehicle.armed(i):
                 return int(mav.MAV_RESULT_TEMPORARILY_REJECTED)
             here = reading.values["position"]
+            self._leave_mission()
             self._sub = TAKE_OFF_SUB
             self.vehicle.guide(i, (float(here[0]), float(here[1]), self._parameters["MIS_TAKEOFF_ALT"]))
         elif command == mav.MAV_CMD_NAV_RETURN_TO_LAUNCH:
+            self._leave_mission()
             self.vehicle.land(i)
         elif command == mav.MAV_CMD_MISSION_START:
             return self._start_mission()
         elif command == mav.MAV_CMD_DO_REPOSITION:
             x, y = (v / degrees for v in p[4:6])
             east, north, _ = to_local(x, y, 0.0)
+            self._leave_mission()
             self._sub = 3
             self.vehicle.guide(i, (east, north, p[6] - HOME[2]), None if math.isnan(p[3]) else yaw_from_ned(p[3]))
         elif command == mav.MAV_CMD_REQUEST_MESSAGE:
@@ -239,6 +242,7 @@ class MavlinkDrone:
             # without a stream of set-points nobody is there to follow, as PX4 has it
             return accepted if self.vehicle.offboard(self.number) or not self.vehicle.armed(self.number) else denied
         if (main, sub) == MODES["land"] or (main, sub) == (4, RETURN_SUB):
+            self._leave_mission()
             self.vehicle.land(self.number)
             return accepted
         if (main, sub) == MODES["hold"]:

@@ -127,7 +127,7 @@ class UnitreeGo2:
         out["tick"] = round(1e3 * reading.measured) & 0xFFFFFFFF
         _imu(out, reading.values)
         motors = out["motor_state"][:N]
-        motors["mode"] = SERVO if reading.armed else 0
+        motors["mode"] = SERVO if self.vehicle.mode in ("ready", "setpoints") else 0  # its own fail-safe follows nobody
         motors["q"], motors["dq"] = reading.values["joint angles"], reading.values["joint velocities"]
         motors["tau_est"] = reading.values["joint torques"]
         motors["temperature"] = 30

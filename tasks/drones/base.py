@@ -208,7 +208,10 @@ class DroneTask(Task):
             where, draws.numpy(), self._target, self.facing.numpy(), cfg.start_box_m, cfg.start_speed, cfg.start_spin,
             self.start_heading, cfg.start_tilt, state,
         )  # fmt: skip
-        lowest = np.where(self._ground[where] > 0.0, self._ground[where] + 2.0 * self.drone.body_height, -np.inf)
+        radius, height = self.drone.body_radius, self.drone.body_height
+        tilt = min(cfg.start_tilt, math.atan2(radius, 0.5 * height))  # at which a body reaches down furthest
+        above = max(2.0 * height, radius * math.sin(tilt) + 0.5 * height * math.cos(tilt) + 2.0 * TOUCHING_M)
+        lowest = np.where(self._ground[where] > 0.0, self._ground[where] + above, -np.inf)
         state[:, :, 2] = np.maximum(state[:, :, 2], lowest[:, None])
         self.drones.reset(ids, torch.from_numpy(state))
         kernels.begin(where, *self._fresh)
@@ -284,17 +287,20 @@ class DroneTask(Task):
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
         """Set `crashed` and `crash_cause`; called once in `advance`.
 
+        A drone crashes on the ground where its body touches it, also with its edge, or its middle is lower than the body is
+        high.
+
         Where a drone crashes in several ways at once, a collision counts first, then the ground.
 
         Args:
             out_of_bounds: [N, A] bool, drones that have left where they may be.
             collision: [N, A] bool, drones that have touched another; by default those whose bodies touch now.
         """
-        touching = 2 * self.drone.body_radius + TOUCHING_M
+        drone = self.drone
         self._detected = True
         kernels.detect_crashes(
-            self.drones.bodies.state.numpy(), self._ground, self.drone.body_height, touching, out_of_bounds.numpy(),
-            _NOBODY if collision is None else collision.numpy(), *self._crash,
+            self.drones.bodies.state.numpy(), self._ground, drone.body_radius, drone.body_height, TOUCHING_M,
+            out_of_bounds.numpy(), _NOBODY if collision is None else collision.numpy(), *self._crash,
         )  # fmt: skip
 
     def crash_where(self, mask: Tensor, cause: str) -> None:

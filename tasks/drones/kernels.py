@@ -70,23 +70,30 @@ def begin(ids, neutral, last_action, previous_action, crashed, cause):
 
 
 @_loop
-def detect_crashes(state, ground, least, reach, astray, collided, crashed, cause):
+def detect_crashes(state, ground, radius, height, touching, astray, collided, crashed, cause):
     """Which drones have crashed, and how; of several causes at once the one that ranks highest.
+
+    A drone is on the ground where its middle is lower than `height` over it, and where its body touches it: tilted by t, a
+    cylinder reaches down by radius sin t + height / 2 |cos t|.
 
     Args:
         state: [N, A, 13], see Bodies.state.
         ground: [N] m, height of the ground.
-        least: m, a drone lower than this over it has crashed.
-        reach: m, two drones nearer than this have collided.
+        radius, height: m, of a drone's body, an upright cylinder about its middle.
+        touching: m, bodies this near touch.
         astray: [N, A] bool, drones out of bounds.
-        collided: [N, A] bool in place of `reach`; [0, 0] for none.
+        collided: [N, A] bool, drones that have collided, in place of the distances; [0, 0] for those.
         crashed: [N, A] bool, written.
         cause: [N, A] int64, written: GROUND, COLLISION, OUT_OF_BOUNDS, or 0.
     """
+    reach = 2.0 * radius + touching
     for w in range(state.shape[0]):
         for a in range(state.shape[1]):
             cause[w, a] = OUT_OF_BOUNDS if astray[w, a] else 0
-            if state[w, a, 2] < ground[w] + least:
+            qw, qx, qy, qz = float(state[w, a, 3]), float(state[w, a, 4]), float(state[w, a, 5]), float(state[w, a, 6])
+            level, tilted = qw * qw + qz * qz, qx * qx + qy * qy  # squares of cosine and sine of half the tilt
+            down = 2.0 * radius * math.sqrt(level * tilted) + 0.5 * height * abs(level - tilted)
+            if state[w, a, 2] < ground[w] + max(height, down + touching):
                 cause[w, a] = GROUND
         for a in range(state.shape[1]):
             if collided.shape[0] > 0:

@@ -274,7 +274,7 @@ class LocoManipulation(LeggedReach):
         return [ask.gauge(signs, i) for ask in entry.asks]
 
     def _signs(self, metrics: Mapping[str, Tensor]) -> Signs:
-        self.measure()
+        self.remeasure()
         return self.stage.signs(self.tool_in_world(), metrics["position_error"], metrics["rotation_error"])
 
     def metrics(self) -> dict[str, Tensor]:

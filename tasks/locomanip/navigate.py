@@ -5,31 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from rookery.assets.obstacles import FLOOR_GAP, post
+from rookery.assets.obstacles import post
 from rookery.robots.quadrupeds.go2 import GO2
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.scene import Scene
-from rookery.sim.sensors import lidar
-from rookery.sim.specs import Command, Group, Term, Weights
+from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.terms import Clock, Scaled, Sines
 from rookery.tasks.locomanip.base import HARDWARE_METRICS
 from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.legged_task import LeggedTask
+from rookery.tasks.pillars import PillarField
 
-ACROSS = 3  # pillars in each row
-LIDAR_NOISE = 0.02  # m, as of the Go2's own (Unitree L1: 2 cm)
 LEAST_GAP_M = 0.2  # for the middle of the trunk, between pillars
-JITTER = 0.15  # of the gap between a row's pillars, by which each stands before or behind its row
 NEVER = 1 << 30
 
 
@@ -55,7 +50,7 @@ class LeggedNavigateConfig(LeggedConfig):
     reward: Weights = Weights(progress=10.0, there=0.2, proximity=-0.2, termination=-20.0)
 
 
-class LeggedNavigate(LeggedTask):
+class LeggedNavigate(PillarField, LeggedTask):
     """A Go2 walks to a goal between pillars that it sees by lidar.
 
     Success: it has been within 0.4 m of its goal, and has neither fallen nor come too near to a pillar.
@@ -86,60 +81,34 @@ class LeggedNavigate(LeggedTask):
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})
     cfg: LeggedNavigateConfig
 
+    row_offset = 0.15
+    lidar_noise = 0.02  # as of the Go2's own (Unitree L1: 2 cm)
+
     goal: Tensor
-    gap: Tensor
-    least_clearance: Tensor
-    distance: Tensor
-    progress: Tensor
-    there_at: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         c = self.cfg
         if c.arm != "none" or c.terrain != "flat":
             raise RookeryError("go2-navigate is for a robot without an arm on flat ground: leave arm and terrain out.")
-        if c.rows < 1 or c.rays < 1 or not 0.0 < c.lidar_range_m < math.inf:
-            raise RookeryError(
-                "go2-navigate needs a row of pillars, a lidar ray and a positive lidar_range_m at least."
-            )
-        if not 0.0 < c.radius_least_m <= c.radius_most_m:
-            raise RookeryError("the radii of pillars must be positive, the least one first.")
-        gap = LEAST_GAP_M + 2.0 * c.body_m
-        if min(c.pillar_gap_m, c.row_gap_m - 2.0 * JITTER * c.pillar_gap_m) < 2.0 * c.radius_most_m + gap:
-            raise RookeryError(
-                f"pillars must leave gaps of {gap:.3g} m: raise pillar_gap_m and row_gap_m, or thin them."
-            )
-        if c.way_m < 0.5 * c.row_gap_m * c.rows + c.radius_most_m + c.body_m:
-            raise RookeryError("start and goal would lie among the pillars: raise way_m, or take fewer rows.")
+        self.check_field(c.body_m, LEAST_GAP_M)
         if c.bounds_m <= math.hypot(2.0 * c.way_m, 2.0 * c.goal_box_m):
             raise RookeryError("robots would start out of bounds: raise bounds_m.")
 
-    @property
-    def radii(self) -> np.ndarray:
-        """[P] m, of the pillars: evenly from the thinnest to the thickest."""
-        return np.linspace(self.cfg.radius_least_m, self.cfg.radius_most_m, ACROSS * self.cfg.rows)
-
-    @property
-    def pillar_names(self) -> tuple[str, ...]:
-        return tuple(f"pillar_{i}" for i in range(ACROSS * self.cfg.rows))
-
     def scene(self) -> Scene:
         scene = super().scene()
-        high = self.cfg.pillar_height_m
-        for i, (name, radius) in enumerate(zip(self.pillar_names, self.radii.tolist(), strict=True)):
-            at = (2.0 + 2.0 * i, 20.0, 0.5 * high + FLOOR_GAP)  # until an episode begins, out of the way
-            scene.add(partial(post, radius, high), name, pos=at)
+        self.add_pillars(scene, post)
         return scene
 
     def setup(self) -> None:
         super().setup()
         n = self.world.num_envs
-        self.pillars = self.world.bodies([f"{name}/base" for name in self.pillar_names])
         self.buffer("goal", n, 3)
-        for name in ("gap", "least_clearance", "distance", "progress", "there_at"):
-            self.buffer(name, n)
-        self._clear = torch.zeros(n, 1)
         self._level = torch.zeros(n)
+
+    @property
+    def goal_place(self) -> Tensor:
+        return self.goal
 
     # The gait's clock always runs, and commands come from the high level
 
@@ -157,9 +126,7 @@ class LeggedNavigate(LeggedTask):
     def groups(self) -> dict[str, Group]:
         c = self.cfg
         goal = Term("goal", body(place("goal") - POSITION), scale=0.3, noise=0.02, bias=0.02, estimated="position")
-        cylinders = lidar.Cylinders([f"{name}/base" for name in self.pillar_names], self.radii, 0.5 * c.pillar_height_m)
-        rays = lidar.ring_sensor(c.rays, c.lidar_range_m, list(self.robot.base.names), cylinders, lambda: self._level)
-        ring = Term("lidar", rays, scale=1.0 / c.lidar_range_m, noise=LIDAR_NOISE)
+        ring = self.lidar_term(self.robot.base.names, lambda: self._level)
         gait = Term("gait", Sines(Scaled(self.clock, math.tau, "rad")))
         own = tuple(gait if t.name == "gait" else t for t in self.body_terms() if t.name != "command")
         return {"robot": Group(1, (goal, ring, *own), self.robot.legs, history=c.history)}
@@ -172,18 +139,7 @@ class LeggedNavigate(LeggedTask):
 
     def place(self, ids: Tensor, state: Tensor) -> None:
         c = self.cfg
-        rng = self.rng(ids)
-        u = rng.uniform(-1.0, 1.0, (c.rows, 1 + ACROSS))
-        places = torch.zeros(len(ids), c.rows, ACROSS, 13)
-        middle = torch.arange(c.rows) - 0.5 * (c.rows - 1)
-        # the gaps of neighboring rows are not in line: each row is shifted by up to half a gap, its pillars a little along x
-        places[..., 0] = (c.row_gap_m * middle)[:, None] + JITTER * c.pillar_gap_m * u[..., 1:]
-        places[..., 1] = c.pillar_gap_m * (torch.arange(ACROSS) - 0.5 * (ACROSS - 1) + 0.5 * u[..., :1])
-        places[..., 2] = 0.5 * c.pillar_height_m + FLOOR_GAP
-        places[..., 3] = 1.0
-        order = rng.uniform(0.0, 1.0, (ACROSS * c.rows,)).argsort(1)  # which pillar stands where
-        self.pillars.set_state(ids, places.flatten(1, 2).gather(1, order[..., None].expand(-1, -1, 13)))
-        ends = rng.uniform(-c.goal_box_m, c.goal_box_m, (2,))
+        ends = self.place_pillars(ids)
         state[:, 0] = -c.way_m
         state[:, 1] = ends[:, 0]
         self.goal[ids] = torch.tensor([c.way_m, 0.0, self.model.stand_height])
@@ -191,16 +147,12 @@ class LeggedNavigate(LeggedTask):
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)
-        self._measure()
-        self.progress[ids] = 0.0
-        self.least_clearance[ids] = self.gap[ids]
-        self.there_at[ids] = -1.0
+        self.measure_way(*self._way())
+        self.begin_way(ids)
 
-    def _measure(self) -> None:
-        state, pillars = self.robot.base.state.numpy(), self.pillars.state.numpy()
-        lidar.clearances(state, pillars, self.radii, 0.5 * self.cfg.pillar_height_m, self._clear.numpy())
-        self.gap.copy_(self._clear[:, 0])
-        self.distance.copy_((self.goal[:, :2] - self.robot.base.pos[:, 0, :2]).norm(dim=1))
+    def _way(self) -> tuple[Tensor, Tensor]:
+        base = self.robot.base
+        return base.state, (self.goal[:, :2] - base.pos[:, 0, :2]).norm(dim=1)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         action = actions["robot"]
@@ -208,13 +160,8 @@ class LeggedNavigate(LeggedTask):
         self.remember(self.given["robot"][:, 0])
 
     def advance(self) -> None:
-        before = self.distance.clone()
         super().advance()
-        self._measure()
-        self.progress.copy_(before - self.distance)
-        self.least_clearance.copy_(torch.minimum(self.least_clearance, self.gap))
-        first = (self.distance <= self.cfg.goal_m) & (self.there_at < 0.0)
-        self.there_at.copy_(torch.where(first, self.steps * self.cfg.control_dt, self.there_at))
+        self.follow_way(*self._way())
 
     @property
     def collided(self) -> Tensor:
@@ -240,19 +187,8 @@ class LeggedNavigate(LeggedTask):
         return torch.einsum("nij,ni->nj", self.robot.rotation.view(-1, 3, 3), vector)
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        c = self.cfg
-        terms = {
-            "progress": self.progress.clone(),
-            "there": (self.distance <= c.goal_m).float(),
-            "proximity": (1.0 - (self.gap - c.body_m) / 0.3).clamp(0.0, 1.0),
-            "termination": (self.terminated() > 0).float(),
-        }
-        return {"robot": {name: value[:, None] for name, value in terms.items()}}
-
-    def events(self) -> dict[str, Tensor]:
-        return super().events() | {
-            "there": (self.there_at >= 0.0) & (self.there_at == self.steps * self.cfg.control_dt)
-        }
+        ended = (self.terminated() > 0).float()
+        return {"robot": self.way_rewards(self.cfg.body_m) | {"termination": ended[:, None]}}
 
     def state(self) -> Tensor | None:
         own = super().state()
@@ -261,14 +197,11 @@ class LeggedNavigate(LeggedTask):
         return torch.cat((own, 0.3 * offset, self.gap[:, None]), dim=1)
 
     def metrics(self) -> dict[str, Tensor]:
-        there = self.there_at >= 0.0
+        collided = self.collided
         return {
-            "success": (there & ~self.fallen & ~self.collided).float(),
-            "time_s": torch.where(there, self.there_at, self.cfg.episode_s),
-            "distance_m": self.distance.clone(),
-            "clearance_m": self.least_clearance.clone(),
+            **self.way_metrics(self.fallen | collided),
             "fell": self.fallen.float(),
-            "collision": self.collided.float(),
+            "collision": collided.float(),
             **self.hardware_metrics(),
         }
 
@@ -279,20 +212,13 @@ class LeggedNavigate(LeggedTask):
         from rookery.robots.quadrupeds.gaits import Trot
 
         trot = Trot(self.robot, self.gait_hz)
-        radii = torch.from_numpy(self.radii).float()
 
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
             r = self.robot
             here = r.base.pos[:, 0, :2]
             way = self.goal[:, :2] - here
             way = way / way.norm(dim=1, keepdim=True).clamp_min(0.5)
-            off = here[:, None] - self.pillars.pos[..., :2]
-            far = off.norm(dim=-1, keepdim=True)
-            out = off / far
-            near = (1.0 - (far[..., 0] - radii - self.cfg.body_m) / 0.7).clamp(0.0, 1.0)[..., None]
-            around = torch.stack((-out[..., 1], out[..., 0]), dim=-1)
-            side = torch.sign((around * way[:, None]).sum(-1, keepdim=True))
-            wanted = way + (near * (1.5 * near * out + 1.5 * side * around)).sum(1)
+            wanted = way + self.around_pillars(here, way, self.cfg.body_m, 0.7)
             turn = torch.atan2(wanted[:, 1], wanted[:, 0]) - r.yaw
             turn = torch.atan2(turn.sin(), turn.cos())
             speed = 0.9 * wanted.norm(dim=1).clamp_max(1.0)
@@ -300,10 +226,3 @@ class LeggedNavigate(LeggedTask):
             return {"robot": r.normalised(trot.act(self.phase, command, self.moving))[:, None, :12]}
 
         return act
-
-    def commands(self) -> list[Command]:
-        return [Command("goal", self.goal, place=True)]
-
-    def markers(self, i: int) -> list[dict[str, Any]]:
-        """The disc around the goal, as a ball."""
-        return [{"pos": self.goal[i].tolist(), "size": self.cfg.goal_m, "rgba": [0.1, 0.9, 0.2, 0.4], "trail": False}]

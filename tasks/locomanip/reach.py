@@ -153,6 +153,7 @@ class LeggedReach(LeggedTask):
             self.buffer(name, n)
         self.buffer("widths", 2)
         self.widths.copy_(torch.tensor([0.3, 0.8]))
+        self._measured = -1  # the world's version that was measured
         self.pose = Place.empty(n)
         self.position_error, self.rotation_error, self.position_error_soon, self.rotation_error_soon = torch.zeros(
             4, n, 3
@@ -251,6 +252,7 @@ class LeggedReach(LeggedTask):
 
     def measure(self) -> None:
         """Tool, goals and their difference, in the trunk's frame."""
+        self._measured = self.world.version
         self.tool.place(self.robot.pos[:, 12:], self.pose)
         self.goal, self.soon = self.goal_in_trunk(0.0), self.goal_in_trunk(AHEAD_S)
         for goal, errors in (
@@ -258,6 +260,11 @@ class LeggedReach(LeggedTask):
             (self.soon, (self.position_error_soon, self.rotation_error_soon)),
         ):
             pose_errors(*(x.numpy() for x in (*goal, *self.pose, *errors)))
+
+    def remeasure(self) -> None:
+        """`measure`, unless that was done of this state."""
+        if self._measured != self.world.version:
+            self.measure()
 
     def advance(self) -> None:
         super().advance()
@@ -278,7 +285,7 @@ class LeggedReach(LeggedTask):
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         body = self.observe_body()
-        self.measure()
+        self.remeasure()
         axes = matrix(self.goal.quat).view(-1, 3, 3)
         own = {
             "to_goal": self.position_error, "rotation_to_goal": self.rotation_error, "to_goal_soon": self.position_error_soon,

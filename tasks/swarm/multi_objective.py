@@ -233,7 +233,7 @@ class Swarm(DroneTask):
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
         b, c = self.drones.bodies, self.cfg
-        out = super().measured()["drone"] | Neighbors(c.neighbours).measure(b.pos, b.lin_vel, c.sight_m, self._present)
+        out = super().measured()["drone"] | Neighbors(c.neighbours).measure(b.pos, b.lin_vel, c.sight_m, self.present)
         shape = (-1, c.num_drones, -1)
         out["target"] = self.goal[:, None].expand(shape)
         out["target's velocity"] = self.goal_velocity[:, None].expand(shape)
@@ -241,7 +241,7 @@ class Swarm(DroneTask):
         return {"drone": out}
 
     @property
-    def _present(self) -> Tensor:
+    def present(self) -> Tensor:
         """[N, A] bool: who takes part."""
         return torch.arange(self.cfg.num_drones) < torch.from_numpy(self._taking_part)[:, None]
 
@@ -320,7 +320,7 @@ class Swarm(DroneTask):
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
-        """Each drone flies to the shell and there away from the others, as charges on a sphere spread out."""
+        """Each drone flies to the shell and there away from the others that take part, as charges on a sphere spread out."""
         controller = self.cascade_controller()
         radius = self.cfg.shell_m
         lowest = 4 * self.cfg.floor_m
@@ -328,7 +328,9 @@ class Swarm(DroneTask):
         def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
             direction = normalize(self.drones.bodies.pos - self.goal[:, None], dim=-1)
             apart = direction[:, :, None] - direction[:, None]
-            push = (apart / apart.norm(dim=-1, keepdim=True).clamp_min(0.1).pow(3)).sum(2)
+            push = (
+                self.present[:, None, :, None] * apart / apart.norm(dim=-1, keepdim=True).clamp_min(0.1).pow(3)
+            ).sum(2)
             aim = direction + 0.5 * push / push.norm(dim=-1, keepdim=True).clamp_min(1.0)
             place = self.goal[:, None] + radius * normalize(aim, dim=-1) + self.dodge()
             place[..., 2].clamp_(min=lowest)

@@ -52,11 +52,6 @@ class Surround(Swarm):
         c = self.cfg
         self._aside = torch.tensor([(_ASIDE_M + 3.0 * i, 0.0, c.height_m) for i in range(c.num_drones)])
 
-    @property
-    def present(self) -> Tensor:
-        """[N, A] bool: who takes part."""
-        return torch.arange(self.cfg.num_drones) < self.number[:, None]
-
     def place(self, ids: Tensor) -> None:
         c = self.cfg
         if c.fewest_drones:

@@ -70,6 +70,22 @@ def test_a_cups_parts_leave_it_hollow():
     assert hits[(r < 0.022) & (z > 0.02)].mean() < 0.02  # and the inside is free
 
 
+def test_nothing_of_a_mesh_is_left_out_of_its_parts():
+    """Cuts meet on the cup's own faces, where a piece that lacks their corner would leave a tetrahedron out."""
+    profile = [(0, 0), (0.04, 0), (0.04, 0.08), (0.03, 0.08), (0.03, 0.01), (0, 0.01)]
+    mesh = trimesh.creation.revolve(np.array(profile), sections=32)
+    parts, excess = decompose(mesh)
+    assert 0.0 <= excess < 0.15
+    points = np.random.default_rng(0).uniform((-0.04, -0.04, 0), (0.04, 0.04, 0.08), (40_000, 3))
+    r = np.linalg.norm(points[:, :2], axis=1)
+    inside = (r < 0.04 * math.cos(math.pi / 32)) & ((r > 0.03) | (points[:, 2] < 0.01))
+    filled = np.zeros(len(points), bool)
+    for part in parts:
+        planes = ConvexHull(part.vertices).equations
+        filled |= (points @ planes[:, :3].T + planes[:, 3] < 1e-7).all(1)
+    assert inside.sum() > 10_000 and filled[inside].all()
+
+
 @pytest.mark.parametrize("times", [1, 6])
 def test_hulls_have_the_volumes_of_their_boxes_balls_and_simplices(times):
     corners = np.stack(np.meshgrid([0.0, 0.01], [0.0, 0.02], [0.0, 0.03]), -1).reshape(-1, 3)

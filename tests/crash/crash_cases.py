@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from policies_fake import FakeEnv
+from skilled import constant, skilled
 
 import rookery
 from rookery.experiments.demonstrations import record
@@ -54,6 +55,17 @@ def ppo() -> Algorithm:
     """With memory: episodes go on across iterations, and so does what the networks remember."""
     config = PPOConfig(rollout_steps=2, epochs=1, minibatches=1, hidden=(4,), memory="gru", memory_size=3)
     return PPO(FakeEnv(WORLDS, horizon=7), config)
+
+
+def joint() -> Algorithm:
+    """A high level and two skills that learn by turns."""
+    env = FakeEnv(WORLDS, horizon=7)
+    group = env.groups["point"]
+    config = PPOConfig(
+        rollout_steps=4, epochs=1, minibatches=1, hidden=(4,), learn_skills="alternating", skill_turns=1, skill_warmup=0,
+        skill_learning_rate=1e-3,
+    )  # fmt: skip
+    return PPO(skilled(env, {"up": constant(group, 0.5), "down": constant(group, -0.5)}, every=2), config)
 
 
 def sac() -> Algorithm:
@@ -116,4 +128,4 @@ def until(run: Runner, iteration: int) -> Progress:
     return stop
 
 
-CASES = {made.__name__: Case(made.__name__, made) for made in (ppo, sac, dagger, bc)}
+CASES = {made.__name__: Case(made.__name__, made) for made in (ppo, joint, sac, dagger, bc)}

@@ -287,6 +287,7 @@ def test_a_log_of_draws_is_the_old_or_the_new_one(tmp_path, suffix):
 # Trainings
 
 
+@pytest.mark.slow
 def test_a_training_that_saved_nothing_leaves_no_folder(tmp_path):
     settings = RunSettings(
         task="drone-hover",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
@@ -107,10 +108,13 @@ def test_the_neutral_action_hovers(drone, kind, engine):
     assert thrust.tolist() == pytest.approx([9.81 * DRONES[drone].mass] * 2, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("engine", "drone"), [*(("rotor", d) for d in DRONES), ("mujoco", "crazyflie21"), ("mujoco", "iris")]
-)
-@every_kind
+FLOWN = [(kind, "rotor", drone) for kind in LEVELS for drone in DRONES]
+FLOWN += [(kind, "mujoco", drone) for kind in LEVELS for drone in ("crazyflie21", "iris")]
+QUICK = [*(f for f in FLOWN if f[1] == "rotor"), ("ctbr", "mujoco", "crazyflie21"), ("rotor_thrust", "mujoco", "iris")]
+every_flight = pytest.mark.parametrize(("kind", "engine", "drone"), slow_but(QUICK, FLOWN))
+
+
+@every_flight
 def test_the_pilot_hovers(drone, kind, engine):
     """From +-1 m, +-0.5 m/s, tilts up to 30 degrees, any heading. The larger drones take their time."""
     large = DRONES[drone].mass > 0.1
@@ -120,10 +124,7 @@ def test_the_pilot_hovers(drone, kind, engine):
     assert episode["metrics"]["error_m"].mean() < (0.025 if large else 0.05)
 
 
-@pytest.mark.parametrize(
-    ("engine", "drone"), [*(("rotor", d) for d in DRONES), ("mujoco", "crazyflie21"), ("mujoco", "iris")]
-)
-@every_kind
+@every_flight
 def test_the_pilot_tracks_a_circle(drone, kind, engine):
     config = {"drone": drone, "action": kind, "path": "circle", "episode_s": 8.0, "speed": 0.8}
     episode = fly(rookery.make("drone-track", 16, engine=engine, config=config))

@@ -354,6 +354,39 @@ def test_level_flight_costs_no_rates(drone):
     np.testing.assert_allclose(a.cascade(RATES, MOTORS, s, [0, 0, 0, weight(drone)]), drone.hover_speed, atol=1e-6)
 
 
+@drone_types
+@pytest.mark.parametrize("far", [1e-3, 0.1, 50.0])
+def test_a_place_asks_for_speed_towards_it_up_to_a_bound(drone, far):
+    """Gain times distance along each axis; a longer vector is shortened to the greatest speed and keeps its direction."""
+    a = Airframe(drone)
+    place, off = np.array([1.0, -2.0, 3.0]), far * np.array([0.9, -0.3, 0.5])
+    got = a.cascade(POSITION, VELOCITY, at_rest(pos=place, vel=(0.1, 0.2, -0.3)), [*(place + off), 0.0])[:3]
+    wanted = np.array(drone.gains.position_kp) * off
+    speed = np.linalg.norm(wanted)
+    np.testing.assert_allclose(got, wanted * min(1.0, drone.gains.max_velocity / speed), rtol=1e-3, atol=1e-6)
+    assert (speed > drone.gains.max_velocity) == (far > 1.0)
+
+
+@drone_types
+@pytest.mark.parametrize("velocity", [(0.2, -0.1, 0.05), (-0.3, 0.4, -0.2), (30.0, 10.0, 1.0), (0.0, 0.1, -90.0)])
+def test_a_velocity_leans_thrust_to_the_acceleration_it_wants(drone, velocity):
+    """By rotations: the thrust's direction at the wanted angles is that of the acceleration and what holds the weight."""
+    a, g = Airframe(drone), drone.gains
+    now, heading = np.array([0.05, 0.02, -0.03]), 0.8
+    error = np.array(velocity) - now
+    limit = np.array(g.velocity_integral_limit)
+    wanted = np.array(g.velocity_kp) * error + np.array(g.velocity_ki) * np.clip(error * DT, -limit, limit)
+    roll, pitch, rate, thrust = a.cascade(
+        VELOCITY, ATTITUDE, at_rest(vel=now, quat=tilted(0, 0, heading)), [*velocity, 0.4]
+    )
+    up = max(wanted[2] + 9.81, 0.3 * 9.81)
+    level = wanted[:2] * min(1.0, math.tan(g.max_tilt) * up / np.linalg.norm(wanted[:2]))
+    direction = Rotation.from_euler("ZYX", [heading, pitch, roll]).apply([0.0, 0.0, 1.0])
+    np.testing.assert_allclose(direction / direction[2] * up, [*level, up], rtol=2e-4, atol=2e-4)
+    assert rate == pytest.approx(0.4)
+    assert thrust == pytest.approx(min(drone.mass * up, 4.0 * sum(drone.thrust_curve)), rel=1e-5)
+
+
 def test_yaw_wraps_the_short_way():
     a = Airframe(CRAZYFLIE_21)
     s = at_rest(quat=tilted(0, 0, 3.0))

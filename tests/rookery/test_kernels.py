@@ -37,6 +37,7 @@ def test_every_task_engine_and_action_kind_is_compiled_for():
         assert set(LEVELS) <= actions
 
 
+@pytest.mark.slow
 def test_the_kernels_of_the_gradient_steps_are_announced_too(tmp_path):
     """They are compiled long after those of the simulation, whose notice is forgotten by then."""
     (tmp_path / "kernel.py").write_text(KERNEL)
@@ -81,6 +82,7 @@ def test_nothing_is_left_to_compile_after_compile_all():
     assert compile_all() == 0 or compile_all() == 0
 
 
+@pytest.mark.slow
 def test_a_long_compilation_says_how_far_it_is(tmp_path):
     """A line at the beginning of each function here, as none is too soon after the last."""
     (tmp_path / "kernel.py").write_text(KERNEL)

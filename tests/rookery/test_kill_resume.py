@@ -12,13 +12,12 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
 
 
-SLOW = ("sac-gru", "dagger-gru", "dagger-MT10")
+SLOW = (
+    "sac", "sac-demonstrations", "sac-gru", "dagger", "dagger-gru", "dagger-MT10", "bc", "ppo-skills", "ppo-skills-by-turns",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    ["ppo", "sac", "sac-demonstrations", "dagger", "bc", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)],
-)
+@pytest.mark.parametrize("algorithm", ["ppo", *(pytest.param(a, marks=pytest.mark.slow) for a in SLOW)])
 def test_killed_and_resumed_it_ends_with_the_same_bits(algorithm: str, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     command = [sys.executable, str(SCRIPT), "--moments", "2", "--algorithms", algorithm, "--out", str(out)]

@@ -47,7 +47,10 @@ def left_in_memory() -> set[str]:
     return {name for name in names if name.startswith(("rookery", "tmp", "torch"))}
 
 
-@pytest.mark.parametrize(("phase", "iterations"), [("update", 4), ("stopped", 4), ("writing", 3)])
+SLOW = [pytest.param(phase, count, marks=pytest.mark.slow) for phase, count in (("stopped", 4), ("writing", 3))]
+
+
+@pytest.mark.parametrize(("phase", "iterations"), [("update", 4), *SLOW])
 def test_training_ends_with_a_sentence_and_a_checkpoint(phase, iterations, undisturbed, tmp_path, monkeypatch):
     """That of the iteration in which the loss was noticed, from which a resume gives the same bits."""
     before = left_in_memory()
@@ -76,6 +79,7 @@ def test_training_ends_with_a_sentence_and_a_checkpoint(phase, iterations, undis
             assert (value.nan_to_num(9e9) == theirs[key].nan_to_num(9e9)).all(), key
 
 
+@pytest.mark.slow
 def test_a_broken_pipe_that_is_not_standard_output_is_an_error(tmp_path):
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "broken pipe", *command(tmp_path / "run", 1)], capture_output=True, text=True, timeout=300

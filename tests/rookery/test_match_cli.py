@@ -99,6 +99,7 @@ def test_what_cannot_be_played_is_refused(
     assert captured.out == "" and captured.err.count("rookery: ") <= 2
 
 
+@pytest.mark.slow
 def test_a_match_is_filmed_and_sides_change(runs: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = ["--seconds", "2.5", "--size", "64", "48", "--out", "match.mp4", "--task-config", "episode_s=0.5", "--json"]
     assert main(["play", str(runs / "own"), "--against", "controller", *small]) == 0

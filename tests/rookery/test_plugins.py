@@ -14,7 +14,7 @@ import rookery
 from rookery.cli.main import main
 from rookery.scaffold import FILES, TEMPLATES, write_project
 from rookery.sim.errors import RookeryError
-from rookery.tasks import registry
+from rookery.tasks import plugins, registry
 from rookery.tasks.registry import TASKS
 
 
@@ -113,8 +113,24 @@ def test_a_task_in_a_file_trains_evaluates_plays_and_exports(project, in_tmp):
     assert main(["eval", project, "--controller", "classical", "--episodes", "8"]) == 0
 
 
+PROJECTS = [(k, t) for k, each in TEMPLATES.items() for t in each if k == "task" or t not in FILES]
+QUICK = (("task", "worked"),)
+
+
+@pytest.mark.parametrize(("kind", "template"), PROJECTS)
+def test_every_templates_task_is_made_and_stepped(kind, template, in_tmp):
+    project = write_project(kind, "my-task", template)
+    env = rookery.make(f"{project.folder.resolve()}/my_task/task.py:MyTask", 2, randomize="default")
+    env.reset()
+    for _ in range(3):
+        actions = {g: torch.zeros(2, s.count, s.action.size) for g, s in env.groups.items()}
+        obs, reward, *_ = env.step(actions)
+        assert all(torch.isfinite(x).all() for x in (*obs.values(), *reward.values()))
+    env.close()
+
+
 @pytest.mark.parametrize(
-    ("kind", "template"), [(k, t) for k, each in TEMPLATES.items() for t in each if k == "task" or t not in FILES]
+    ("kind", "template"), [p if p in QUICK else pytest.param(*p, marks=pytest.mark.slow) for p in PROJECTS]
 )
 def test_a_new_project_passes_its_own_tests(kind, template, in_tmp):
     project = write_project(kind, "my-task", template)
@@ -157,3 +173,27 @@ def test_the_worked_task_has_the_signs_it_says(project):
     terms = task.observe()["cart"]
     assert terms["tilt"][0, 0, 1] > 0.1 and terms["tilt_rate"][0] > 0
     assert terms["position"][1] > 0 and terms["velocity"][1] > 0 and terms["tilt"][1, 0, 1] < 0
+
+
+def test_a_file_of_a_package_is_imported_with_the_package(in_tmp):
+    """Under its dotted name, so that it finds its neighbors, and so that others that import it have the same classes."""
+    inner = in_tmp / "my_lab" / "tasks"
+    inner.mkdir(parents=True)
+    (in_tmp / "my_lab" / "__init__.py").write_text("")
+    (inner / "__init__.py").write_text("")
+    (inner / "sizes.py").write_text("SIZE = 7\n")
+    (inner / "balance.py").write_text(
+        "from .sizes import SIZE\nfrom my_lab.tasks import sizes\n\nassert sizes.SIZE == SIZE\n"
+    )
+    module = plugins.module_of_file(inner / "balance.py")
+    assert module.__name__ == "my_lab.tasks.balance" and module.SIZE == 7
+    assert plugins.module_of_file(inner / "balance.py") is module
+    assert sys.modules["my_lab.tasks.balance"] is module
+
+
+def test_a_package_whose_name_is_taken_is_refused(in_tmp):
+    (in_tmp / "json").mkdir()
+    (in_tmp / "json" / "__init__.py").write_text("")
+    (in_tmp / "json" / "decoder.py").write_text("")
+    with pytest.raises(RookeryError, match=r"cannot be imported as json\.decoder: .* has that name already"):
+        plugins.module_of_file(in_tmp / "json" / "decoder.py")

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from safetensors.numpy import load_file
 
 from rookery.experiments.runs import open_run
@@ -24,6 +25,7 @@ def rookery(*words: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-m", "rookery", "train", *words], stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.slow  # test_kill_resume.py has the same in forks, where a start takes a moment
 def test_killed_and_resumed_training_is_bit_equal(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     killed = tmp_path / "killed"

@@ -69,6 +69,7 @@ def test_strides_and_speeds_are_those_of_the_legs_geometry(tmp_path):
     assert swing_speed_of(m) == pytest.approx(1.0 / max(abs(thigh) / 30.0, abs(knee) / 24.0), rel=0.02)
 
 
+@pytest.mark.slow
 def test_legs_that_cannot_follow_are_a_problem(tmp_path, capsys):
     """Motors of 2 rad/s."""
     file = write_robot(tmp_path, "quadruped")

@@ -13,6 +13,7 @@ from rookery.policies.policy import Policy, layers_of
 from rookery.policies.stages.standard import standard
 from rookery.sim.env import Env
 from rookery.sim.specs import Group
+from rookery.sim.teams import team_agents
 
 
 def constant(group: Group, value: float) -> Policy:
@@ -37,5 +38,8 @@ def skilled(env: Env, policies: dict[str, Policy], group: str = "", **settings: 
     name = group or next(iter(env.groups))
     settings.setdefault("skills", {k: {"policy": k} for k in policies})
     sources = {k: SkillSource(policy, env.groups[name], env.control_dt) for k, policy in policies.items()}
-    made = make_hierarchy(skills_of(settings), env.groups[name], sources, env.task_id, env.control_dt, env.event_names)
+    skills = skills_of(settings)
+    agents = team_agents(env, name).shape[1] if skills.central else 1
+    known = env.task_id, env.control_dt, env.event_names
+    made = make_hierarchy(skills, env.groups[name], sources, *known, agents)
     return HierarchicalEnv(env, {name: made})

@@ -69,6 +69,15 @@ def test_a_multirotors_loops_are_the_compiled_cascade(name: str, kind: str, yaw:
     assert saturated > 10 or kind == "rotor_thrust"
 
 
+@pytest.mark.parametrize("lag", [True, False])
+def test_rotors_without_lag_have_no_time_constants(lag: bool) -> None:
+    for drone in DRONES.values():
+        craft = drone_actuation(drone, "ctbr", 0.002, rotor_lag=lag).multirotor
+        assert craft is not None
+        assert (craft.tau_up, craft.tau_down) == ((drone.tau_up, drone.tau_down) if lag else (0.0, 0.0))
+        assert min(drone.tau_up, drone.tau_down) > 0.0
+
+
 def _turned(q: np.ndarray, by: np.ndarray) -> np.ndarray:
     out = np.zeros(4)
     turn = np.zeros(4)

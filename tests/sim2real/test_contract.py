@@ -410,3 +410,17 @@ def test_provenance_is_json() -> None:
     assert json.loads(json.dumps(facts)) == facts
     assert set(facts) == {"steps", "seed", "command", "commit", "machine", "date", "engine", "randomisation"}
     assert build_contract(make_env(), provenance=facts).provenance.to_json() == facts
+
+
+@pytest.mark.parametrize(
+    ("assumed", "randomized", "words"),
+    [
+        (0.0, (0.0, 0.0), "0 s"),
+        (0.01, (0.0, 0.0), "0.01 s"),
+        (0.01, (0.0, 0.02), "0.01 s, randomized 0 to 0.02 s"),
+        (0.0, (0.005, 0.005), "0 s, randomized 0.005 to 0.005 s"),
+        (0.01, None, "not known"),
+    ],
+)
+def test_a_delay_says_what_was_trained_with(assumed, randomized, words):
+    assert Delay(assumed, randomized).words == words

@@ -170,6 +170,7 @@ def test_the_header_answers_what_the_c_does(task: str, config: dict[str, Any], l
     assert all(np.isfinite(line).all() and line.size for line in said)
 
 
+@pytest.mark.slow
 def test_a_bundle_says_how_to_call_it_and_the_call_compiles(tmp_path: Path) -> None:
     """The code block of its README is a program once it stands in a function."""
     for task in ("drone-hover", "go2-velocity", "table-reach"):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.sim.errors import RookeryError
@@ -68,7 +69,10 @@ def files_in(folder: Path) -> set[str]:
     return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
 
 
-@pytest.mark.parametrize("target", [name for name in exporters.EXPORTERS if name not in ("mcu", "crazyflie", "px4")])
+EVERYWHERE = [name for name in exporters.EXPORTERS if name not in ("mcu", "crazyflie", "px4")]
+
+
+@pytest.mark.parametrize("target", slow_but(["contract", "c", "cpp", "golden", "linux"], EVERYWHERE))
 def test_each_writes_what_it_and_its_includes_declare(target: str, tmp_path: Path) -> None:
     policies = {"keeper": make_policy((8,)), "striker": make_policy((6,), seed=1)}
     contract = build_contract(make_env(keeper=make_group(), striker=make_group()))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from sampled import slow_but
 
 from rookery.experiments.runs import open_run
 from rookery.sim.errors import RookeryError
@@ -62,6 +63,7 @@ def test_weights_of_the_c_must_be_those_of_the_onnx(bundle: Path) -> None:
         check_bundle(bundle)
 
 
+@pytest.mark.slow
 def test_an_endless_constructor_ends(bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So does what it started: nothing of its session is left."""
     monkeypatch.setattr("rookery.sim2real.export.answers.RUN_S", 1)
@@ -177,7 +179,7 @@ print(check_bundle(sys.argv[1])["c_max_error"])
 """
 
 
-@pytest.mark.parametrize("task", FAMILIES)
+@pytest.mark.parametrize("task", slow_but(FAMILIES[:2], FAMILIES))
 def test_honest_bundles_of_the_zoo_check_without_torch(task: str, tmp_path: Path) -> None:
     folder = export_bundle(*open_run(Path(task)), tmp_path / "bundle")
     command = [sys.executable, "-c", WITHOUT_TORCH, str(folder)]

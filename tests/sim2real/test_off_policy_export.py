@@ -30,7 +30,12 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES)
+QUICK = ("sac cnn gru",)
+
+
+@pytest.fixture(
+    scope="module", params=[name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
+)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run and its bundle."""
     folder = tmp_path_factory.mktemp("off-policy")

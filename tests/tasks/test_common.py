@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.sim.envs.vec_env import VecEnv
@@ -176,7 +177,7 @@ def test_starts_differ_between_worlds_and_episodes(task):
 
 
 @every_task
-@pytest.mark.parametrize("randomize", ["none", "default"])
+@pytest.mark.parametrize("randomize", slow_but(["default"], ["none", "default"]))
 def test_seeds(task, randomize):
     """Through some episodes; what is drawn for the physics is drawn on top of all that is drawn without."""
     envs = [make(task, seed=seed, randomize=randomize, config={"episode_s": 0.2}) for seed in (1, 1, 2)]
@@ -250,27 +251,22 @@ MATCHES = ("volley-1v1", "volley-3v3", "volley-6v6")
 
 # a trot knows nothing of the arm's reaction: pushes and wide reaches overthrow it now and then
 STUMBLES = {"go2arm-reach", "go2arm-loco-manipulation"}
-NEARER = {
-    "volley-bump-and-pass"
-}  # its script stands nearer to the other than the reward has it, which costs what it wins
 
 
 DUELS = ("drone-tag", "drone-tag-3v2", "drone-race-match")
 """Games that end by a win: who wins is asked for below."""
-ELSEWHERE = ("table-", "panda-", "dual-")
-"""Their scripts succeed in 92 % and more of their starts in tests of their own, which chance does not (seconds each)."""
+ELSEWHERE = ("table-", "panda-", "dual-", "hand-grasp", "go2-navigate", "volley-bump-and-pass", "volley-solo-bump")
+"""Their scripts do the task in tests of their own, which chance does not (seconds each)."""
 
 
 @every_task
 def test_the_baseline_beats_random_actions(task):
     """By return; and by far more of its episodes reach their end, or, where rules end a rally, by the headline."""
-    if task.startswith(ELSEWHERE):
+    if task.startswith(ELSEWHERE) or task in MATCHES:  # both sides of those win below, which is more
         return
     score = {}
     for who in ("baseline", "random"):
-        env = make(
-            task, 16, seed=3, config={"episode_s": 6.0} if task.startswith("go2") and task != "go2-navigate" else {}
-        )
+        env = make(task, 16, seed=3, config={"episode_s": 6.0} if task.startswith("go2") else {})
         controller = env.task.controller()
         rng = torch.Generator().manual_seed(0)
         if controller is None:
@@ -298,14 +294,10 @@ def test_the_baseline_beats_random_actions(task):
     if task in BEGINNERS:
         assert score["baseline"][3] > score["random"][3] + 0.3
         return
-    assert score["baseline"][0] > score["random"][0] + 1 or task in NEARER
-    if task in MATCHES:  # a rally goes on; the point is asked for in the next test
-        assert score["baseline"][3] > score["random"][3] + 1
-    elif task in DUELS:
+    assert score["baseline"][0] > score["random"][0] + 1
+    if task in DUELS:
         return
-    elif task.startswith(
-        ("volley-", "hand-", "drone-navigate", "go2-navigate")
-    ):  # random velocities keep a drone where it is, unharmed
+    elif task.startswith(("volley-", "drone-navigate")):  # random velocities keep a drone where it is, unharmed
         assert score["baseline"][2] > score["random"][2] + 0.5
     elif task in STUMBLES:
         assert score["baseline"][1] >= score["random"][1] + 0.3

@@ -71,23 +71,53 @@ def test_crashes_by_height_distance_and_bounds():
     want[6, 2] = OUT_OF_BOUNDS
     crashed, cause = torch.ones(N, A, dtype=torch.bool), torch.full((N, A), 9)
     nobody, ground = np.zeros((0, 0), bool), np.zeros(N, np.float32)
-    kernels.detect_crashes(state.numpy(), ground, 0.1, 0.2, out.numpy(), nobody, crashed.numpy(), cause.numpy())
+    kernels.detect_crashes(state.numpy(), ground, 0.1, 0.1, 0.0, out.numpy(), nobody, crashed.numpy(), cause.numpy())
     assert torch.equal(cause, want)
     assert torch.equal(crashed, want > 0)
     told = torch.zeros(N, A, dtype=torch.bool)
     told[8, 1] = True  # whoever is told in place of the distances
-    kernels.detect_crashes(state.numpy(), ground, 0.1, 0.2, out.numpy(), told.numpy(), crashed.numpy(), cause.numpy())
+    kernels.detect_crashes(
+        state.numpy(), ground, 0.1, 0.1, 0.0, out.numpy(), told.numpy(), crashed.numpy(), cause.numpy()
+    )
     want[3] = 0
     want[5, 0] = want[5, 1] = GROUND
     want[8, 1] = COLLISION
     assert torch.equal(cause, want)
     ground[2] = 0.02  # raised, and lowered
     ground[1] = -0.02
-    kernels.detect_crashes(state.numpy(), ground, 0.1, 0.2, out.numpy(), told.numpy(), crashed.numpy(), cause.numpy())
+    kernels.detect_crashes(
+        state.numpy(), ground, 0.1, 0.1, 0.0, out.numpy(), told.numpy(), crashed.numpy(), cause.numpy()
+    )
     want[1, 0] = 0
     want[2, 1] = GROUND
     assert torch.equal(cause, want)
     assert torch.equal(crashed, want > 0)
+
+
+def test_a_body_that_touches_the_ground_with_its_edge_has_crashed():
+    """Rims of cylinders turned at random, point by point, are the oracle of how far down a body reaches."""
+    rng = np.random.default_rng(0)
+    radius, height, margin = 0.06, 0.025, 1e-3
+    turns = Rotation.random(400, rng).as_matrix()
+    turns[0] = np.eye(3)
+    turns[1] = Rotation.from_euler("y", 90, degrees=True).as_matrix()  # on its edge
+    angle = np.linspace(0.0, 2.0 * np.pi, 4001)
+    rim = np.stack((radius * np.cos(angle), radius * np.sin(angle), np.full_like(angle, 0.5 * height)))
+    rims = np.concatenate((rim, rim * [[1.0], [1.0], [-1.0]]), axis=1)
+    down = -(turns @ rims)[:, 2].min(1)
+    assert down[0] == pytest.approx(0.5 * height) and down[1] == pytest.approx(radius)
+    quat = Rotation.from_matrix(turns).as_quat()[:, [3, 0, 1, 2]]
+    for above, crashes in ((1e-5, False), (-1e-5, True)):
+        z = np.maximum(down + margin, height) + above
+        state = torch.zeros(400, 1, 13)
+        state[:, 0, 2] = torch.from_numpy(z + 0.3)
+        state[:, 0, 3:7] = torch.from_numpy(quat)
+        ground, nobody = np.full(400, 0.3, np.float32), np.zeros((0, 0), bool)
+        crashed, cause = np.zeros((400, 1), bool), np.zeros((400, 1), np.int64)
+        kernels.detect_crashes(
+            state.numpy(), ground, radius, height, margin, np.zeros((400, 1), bool), nobody, crashed, cause
+        )
+        assert (crashed == crashes).all() and (cause == GROUND * crashes).all()
 
 
 def test_of_several_causes_the_highest_ranks():
@@ -188,3 +218,17 @@ def test_each_world_is_computed_alike_in_any_number_of_worlds():
         assert torch.equal(start_states(ids[:n], draws[:n], target, ranges), start[:n])
         for name, value in BodyFrame(n, A).observe(s[:n], {"target": target[:n]}, {}).items():
             assert torch.equal(value, seen[name][:n]), (name, n)
+
+
+@pytest.mark.parametrize(
+    ("error", "good"), [(0.5, False), (float(np.nextafter(np.float32(0.5), np.float32(0.0))), True)]
+)
+def test_a_success_is_nearer_than_its_bound(error, good):
+    """By one drone of two, after the last step: at the bound it has failed."""
+    sums = np.float32([[0.1, error]]), np.zeros((1, 2), np.float32)
+    success, *others = (np.full(1, np.nan, np.float32) for _ in range(4))
+    kernels.pursuit_metrics(
+        np.array([30]), 30, 0.5, np.ones((1, 2), np.float32), sums[0], np.ones(1, np.float32), sums[1],
+        np.zeros((1, 2), bool), success, *others,
+    )  # fmt: skip
+    assert success[0] == good

@@ -206,6 +206,27 @@ def test_a_drone_at_rest_on_the_ground_has_crashed_and_one_above_it_has_not():
         assert step(env)[2].tolist() == [True, False]
 
 
+@pytest.mark.parametrize("engine", ["rotor", "mujoco"])
+def test_a_drone_that_lies_on_its_edge_has_crashed(engine: str):
+    """Its middle stays as high as its radius, more than the body is high. One that hangs there, over the ground, has not."""
+    env = rookery.make("drone-hover", 2, engine=engine)
+    env.reset(seed=0)
+    drone = env.task.drone
+    state = torch.zeros(2, 1, 13)
+    state[:, 0, 2] = drone.body_radius + torch.tensor([0.003, 0.1])
+    state[:, 0, 3:5] = math.sqrt(0.5)  # a quarter turn about x
+    env.task.drones.bodies.set_state(torch.arange(2), state)
+    lowest = drone.body_radius
+    for _ in range(5):
+        height = env.task.drones.bodies.pos[0, 0, 2].item()
+        lowest = min(lowest, height)
+        _, _, terminated, _, info = step(env)
+        if terminated[0]:
+            break
+    assert terminated.tolist() == [True, False] and info["episode"]["cause"].tolist() == [GROUND]
+    assert lowest > 2.0 * drone.body_height
+
+
 def test_bounds_are_a_ball_around_the_target():
     env = make(2, bounds_m=0.8)
     pos = env.task.target.clone()

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 from scipy.spatial.transform import Rotation
 
 import rookery
@@ -208,3 +209,20 @@ def test_metrics_of_a_flight_between_pillars(field):
         },
     )  # fmt: skip
     assert torch.equal(task.events()["there"], torch.from_numpy((there_at < 0.0) & (distance <= 0.3)))
+
+
+def test_what_is_drawn_of_a_pads_motion_is_independent():
+    """Amplitude, period and phase of each of five motions, over 2,000 episodes: uniform in their ranges, uncorrelated."""
+    env: Any = rookery.make("drone-land", 2000, seed=4)
+    env.reset()
+    task, c = env.unwrapped.task, env.unwrapped.task.cfg
+    amplitude, rate, phase = task.wave.unbind(-1)
+    most = np.array([c.sway_m, c.sway_m, c.heave_m, c.tilt, c.tilt])
+    period = 2.0 * np.pi / rate.numpy()
+    slow = (period - c.period_least_s) / (c.period_most_s - c.period_least_s)
+    shares = np.concatenate((amplitude.numpy() / most, slow, phase.numpy() / (2.0 * np.pi)), 1)
+    assert shares.min() >= 0.0 and shares.max() <= 1.0
+    for share in shares.T:
+        assert stats.kstest(share, "uniform").pvalue > 1e-4
+    related = np.corrcoef(shares.T) - np.eye(15)
+    assert np.abs(related).max() < 5.0 / np.sqrt(2000)

@@ -40,7 +40,7 @@ def test_every_episode_has_pillars_of_its_own_with_room_between_them():
     apart = torch.cdist(flat, flat) - torch.from_numpy(task.radii[:, None] + task.radii).float()
     apart[:, torch.eye(9, dtype=torch.bool)] = 9.0
     assert apart.min() > 0.4 + 2.0 * task.drone.body_radius  # m, wide enough for the drone
-    assert task.clearance.min() > 0.5  # m, of starts
+    assert task.gap.min() > 0.5  # m, of starts
     assert (task.target[:, 0, None, :2] - flat).norm(dim=-1).min() > 0.5  # m, of goals
     assert flat.std(0).min() > 0.1  # m, between worlds
     env.task.reset(torch.arange(32))
@@ -69,7 +69,7 @@ def test_who_touches_a_pillar_has_crashed_and_who_flies_past_has_not(engine):
     put(env, beside - away)
     env.step(neutral(env))
     assert not task.crashed.any()
-    assert task.clearance.tolist() == pytest.approx([float(away[1])] * 2, abs=2e-3)
+    assert task.gap.tolist() == pytest.approx([float(away[1])] * 2, abs=2e-3)
     put(env, beside)
     *_, terminated, _, info = env.step(neutral(env))
     assert terminated.all() and info["episode"]["metrics"]["crash"].tolist() == [1.0, 1.0]

@@ -55,7 +55,14 @@ def difference(one: Play, other: Play, steps: int) -> str:
     return next((k for k, (x, y) in bits.items() if x.numpy().tobytes() != y.numpy().tobytes()), "")
 
 
-@pytest.mark.parametrize("task", TASKS)
+QUICK = (
+    "drone-track", "drone-race", "drone-tag", "swarm-surround", "volley-1v1", "volley-bump-and-pass", "volley-1v1-frozen",
+    "go2-velocity", "go2arm-reach", "table-push", "panda-lift", "hand-grasp", "dual-panda-handover", "MT10",
+)  # fmt: skip
+"""Of each kind one or two; `test_common.py` has every task resume from a state, without a controller."""
+
+
+@pytest.mark.parametrize("task", [t if t in QUICK else pytest.param(t, marks=pytest.mark.slow) for t in TASKS])
 def test_a_saved_state_is_the_whole_state(task):
     one, other = Play(task, 1), Play(task, 2)
     for seed in range(BEFORE):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.robots.drones.table import find_drone
@@ -68,7 +69,7 @@ def test_a_drone_without_thrust_takes_on_the_speed_of_the_wind(engine):
         assert bodies.lin_vel[0, 0].numpy() == pytest.approx(expected, rel=1e-4)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", slow_but([e for e in ENGINES if e != "pybullet"], ENGINES))
 def test_a_drone_that_stands_against_the_wind_leans_into_it(engine):
     """In equilibrium tan(tilt) = drag / (weight - vertical drag): with c of the axes across and along the thrust, and the speed
     v over the drone level, m g tan(tilt) = c v to first order."""

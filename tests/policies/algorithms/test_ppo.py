@@ -12,6 +12,7 @@ from policies_fake import FakeEnv
 from torch import nn
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
+from rookery.policies.algorithms.ppo_rates import adapt_learning_rate, schedule_learning_rate
 from rookery.policies.algorithms.ppo_targets import final_values
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
@@ -224,12 +225,12 @@ def test_adaptive_rate_falls_and_rises_by_half():
     a = ppo.learners["point"]
     rates = []
     for kl, last in ((0.03, False), (0.001, False), (0.001, True), (0.01, True), (0.03, True)):
-        ppo._adapt_learning_rate(a, torch.tensor([kl]), last)
+        adapt_learning_rate(ppo.config, a, torch.tensor([kl]), last)
         rates.append(a.learning_rate.item())
     want = [1e-3 / 1.5, 1e-3 / 1.5, 1e-3, 1e-3, 1e-3 / 1.5]
     assert rates == pytest.approx(want, rel=1e-5)
     for _ in range(40):
-        ppo._adapt_learning_rate(a, torch.tensor([1.0]), True)
+        adapt_learning_rate(ppo.config, a, torch.tensor([1.0]), True)
     assert a.learning_rate.item() == pytest.approx(ppo.config.learning_rate_min)
 
 
@@ -238,10 +239,10 @@ def test_the_adaptive_rate_begins_where_it_was_asked_to(asked):
     """Below and above the default bounds: it was 1.5e-5 after the first update for a rate of 1e-6."""
     ppo = PPO(FakeEnv(8), dataclasses.replace(BASE, schedule="adaptive", target_kl=0.01, learning_rate=asked))
     a = ppo.learners["point"]
-    ppo._adapt_learning_rate(a, torch.tensor([0.01]), True)
+    adapt_learning_rate(ppo.config, a, torch.tensor([0.01]), True)
     assert a.learning_rate.item() == pytest.approx(asked)
     towards = 0.001 if asked < 1e-3 else 0.03
-    ppo._adapt_learning_rate(a, torch.tensor([towards]), True)
+    adapt_learning_rate(ppo.config, a, torch.tensor([towards]), True)
     assert a.learning_rate.item() == pytest.approx(asked * 1.5 if asked < 1e-3 else asked / 1.5)
 
 
@@ -259,7 +260,7 @@ def test_after_the_critics_warm_up_the_adaptive_rate_begins_anew_with_a_share_of
     for updates in range(5):
         ppo.updates = updates
         a.learning_rate.fill_(7e-4)
-        ppo._schedule_learning_rate(a, 0.1)
+        schedule_learning_rate(config, a, updates, 0.1)
         rates.append(a.learning_rate.item())
     assert rates == pytest.approx([7e-4, 7e-4, 1e-3, 7e-4, 7e-4])
 
@@ -409,7 +410,7 @@ def test_the_last_observation_is_normalized_before_the_critic_sees_it(critic):
     assert got.abs().max() > 0.05
 
 
-def test_the_adaptive_rate_follows_each_epoch_and_rises_only_after_the_last():
+def test_the_adaptive_rate_follows_each_epoch_and_rises_only_after_the_last(monkeypatch):
     config = dataclasses.replace(BASE, schedule="adaptive", epochs=3, minibatches=2)
     ppo = PPO(FakeEnv(8), config)
     divergence = iter([0.01, 0.03, 0.05, 0.07, 0.09, 0.11])
@@ -421,7 +422,10 @@ def test_the_adaptive_rate_follows_each_epoch_and_rises_only_after_the_last():
 
     calls = []
     ppo.learn = learn
-    ppo._adapt_learning_rate = lambda learner, approx_kl, last: calls.append((approx_kl.item(), last))
+    monkeypatch.setattr(
+        "rookery.policies.algorithms.ppo.adapt_learning_rate",
+        lambda c, learner, approx_kl, last: calls.append((approx_kl.item(), last)),
+    )
     Drive(ppo).iterate()
     assert [last for _, last in calls] == [False, False, True]
     assert [kl for kl, _ in calls] == pytest.approx([0.02, 0.06, 0.10])

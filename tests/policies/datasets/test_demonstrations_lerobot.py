@@ -116,6 +116,7 @@ def test_there_and_back_is_the_same_to_the_bit(folder, exported, tmp_path):
     assert files(tmp_path / "back") == files(folder)
 
 
+@pytest.mark.slow
 def test_many_data_files(folder, exported, tmp_path, monkeypatch):
     monkeypatch.setattr(lerobot, "DATA_MB", 0.001)
     monkeypatch.setattr(lerobot, "CHUNK", 2)
@@ -256,6 +257,7 @@ def test_names_of_components(given, names):
     assert names_of(given, 2) == names
 
 
+@pytest.mark.slow
 def test_damage_is_told_in_a_sentence(copy, tmp_path):
     out = tmp_path / "out"
     info = copy / "meta" / "info.json"

@@ -153,6 +153,7 @@ def test_every_episode_gets_its_own_pictures(source: Path, tmp_path: Path) -> No
     assert state[:, 0, 1].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 8]
 
 
+@pytest.mark.slow
 def test_of_lerobots_own_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """AV1, whose pictures need not stand in the order in which they are shown."""
     monkeypatch.setenv("SVT_LOG", "1")
@@ -163,6 +164,7 @@ def test_of_lerobots_own_codec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     check(import_lerobot(folder, tmp_path / "ours", describe_json))
 
 
+@pytest.mark.slow
 def test_episodes_in_any_order_of_the_files(tmp_path: Path) -> None:
     mixed = (("observation.images.front", ((4, 1, 0), (2, 3))), ("observation.wrist", ((3, 1), (4, 0, 2))))
     folder = lay_out(tmp_path / "mixed", Layout(files=mixed))
@@ -201,11 +203,20 @@ def test_files_are_decoded_once_and_pictures_not_kept(source: Path, tmp_path: Pa
     assert most <= 2 * len(SIZES)
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     ("layout", "sentence"),
     [
-        (Layout(missing=2), "file-001.mp4 is too short: episode 4 has its pictures 9 to 12, and it ends after 11"),
-        (Layout(video_fps=25), "file-000.mp4 has 25 pictures a second and the dataset 20 control steps"),
+        pytest.param(
+            Layout(missing=2),
+            "file-001.mp4 is too short: episode 4 has its pictures 9 to 12, and it ends after 11",
+            marks=SLOW,
+        ),
+        pytest.param(
+            Layout(video_fps=25), "file-000.mp4 has 25 pictures a second and the dataset 20 control steps", marks=SLOW
+        ),
         (Layout(shift=0.02), "episode 0 begins at picture 0.40 by its time stamp"),
     ],
 )
@@ -236,6 +247,7 @@ def test_videos_outside_of_the_dataset_are_not_read(source: Path, tmp_path: Path
         import_lerobot(folder, tmp_path / "ours", describe_json)
 
 
+@pytest.mark.slow
 def test_files_that_are_missing_or_damaged(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     folder = lay_out(tmp_path / "bad")
     out = tmp_path / "ours"

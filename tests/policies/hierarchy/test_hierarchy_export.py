@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from policies_fake import FakeEnv
+from sampled import slow_but
 from skilled import constant, skilled
 
 from rookery.policies.policy import Policy
@@ -55,7 +56,7 @@ def contract_of(policy: Policy, group: Group) -> Contract:
     return with_stages(describe("fake", {"point": group}, 0.01), {"point": policy})
 
 
-@pytest.mark.parametrize("memory", [0, 4])
+@pytest.mark.parametrize("memory", slow_but([4], [0, 4]))
 def test_c_and_onnx_answer_as_torch_does_over_switches(memory: int, tmp_path: Path) -> None:
     policy, group = deployed(memory)
     contract = contract_of(policy, group)
@@ -79,6 +80,7 @@ def test_c_and_onnx_answer_as_torch_does_over_switches(memory: int, tmp_path: Pa
     assert Contract.read(tmp_path / "bundle") == contract
 
 
+@pytest.mark.slow
 def test_c_follows_other_observations_too(tmp_path: Path) -> None:
     policy, group = deployed()
     export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.policies.policy import Policy
 from rookery.policies.stages.chain import Beside, Link, StageChain
@@ -40,7 +43,6 @@ ACTIONS = {
     "mixed, masked": ActionSpec("drive", *NUMBERS, choices=(LAMP, GEAR), masked=True),
 }
 KINDS = pytest.mark.parametrize("kind", ACTIONS)
-MEMORY = pytest.mark.parametrize("memory", [0, 5])
 
 
 def group_of(action: ActionSpec, targets: int = 0) -> Group:
@@ -67,10 +69,20 @@ def contract_of(policy: Policy, group: Group) -> Contract:
     return with_stages(describe("some-task", {"driver": group}, 0.1), {"driver": policy})
 
 
-def bundle_of(kind: str, folder: Path, memory: int = 0, targets: int = 0) -> tuple[Policy, Path]:
-    policy = policy_of(ACTIONS[kind], memory, targets)
-    group = group_of(ACTIONS[kind], targets)
-    return policy, export_bundle({"driver": policy}, contract_of(policy, group), folder / "bundle")
+Bundles = Callable[..., tuple[Policy, Path]]
+
+
+@pytest.fixture(scope="module")
+def bundle_of(tmp_path_factory: pytest.TempPathFactory) -> Bundles:
+    """``bundle_of(kind, memory, targets)``: a policy and its bundle, exported once; read it, do not change it."""
+
+    @functools.cache
+    def made(kind: str, memory: int = 0, targets: int = 0) -> tuple[Policy, Path]:
+        policy = policy_of(ACTIONS[kind], memory, targets)
+        contract = contract_of(policy, group_of(ACTIONS[kind], targets))
+        return policy, export_bundle({"driver": policy}, contract, tmp_path_factory.mktemp("choose") / "bundle")
+
+    return made
 
 
 def masks(action: ActionSpec, n: int, seed: int = 1) -> np.ndarray:
@@ -116,11 +128,15 @@ def stepped(policy: Policy, x: np.ndarray, allowed: np.ndarray | None) -> tuple[
     return actions, logits
 
 
-@MEMORY
-@KINDS
-def test_torch_onnx_and_c_choose_alike(kind: str, memory: int, tmp_path: Path) -> None:
+MOST = "mixed, masked"
+"""The kind that has everything."""
+WITH_MEMORY = [(kind, memory) for kind in ACTIONS for memory in (0, 5)]
+
+
+@pytest.mark.parametrize(("kind", "memory"), slow_but([("discrete", 0), (MOST, 0), (MOST, 5)], WITH_MEMORY))
+def test_torch_onnx_and_c_choose_alike(kind: str, memory: int, bundle_of: Bundles, tmp_path: Path) -> None:
     action = ACTIONS[kind]
-    policy, folder = bundle_of(kind, tmp_path, memory)
+    policy, folder = bundle_of(kind, memory)
     x, count = rows(), len(action.choices)
     mask = masks(action, len(x)) if action.masked else None
     wanted, logits = stepped(policy, x, mask)
@@ -154,10 +170,9 @@ def test_torch_onnx_and_c_choose_alike(kind: str, memory: int, tmp_path: Path) -
     np.testing.assert_allclose(commands[:, count:], low + (wanted[:, count:] + 1.0) / 2.0 * (high - low), atol=1e-5)
 
 
-@MEMORY
-@KINDS
-def test_the_bundle_proves_itself(kind: str, memory: int, tmp_path: Path) -> None:
-    _, folder = bundle_of(kind, tmp_path, memory, targets=3)
+@pytest.mark.parametrize(("kind", "memory"), slow_but([(MOST, 5)], WITH_MEMORY))
+def test_the_bundle_proves_itself(kind: str, memory: int, bundle_of: Bundles) -> None:
+    _, folder = bundle_of(kind, memory, targets=3)
     errors = check_bundle(folder)
     assert errors["onnx_max_error"] <= 1e-5 and errors["c_max_error"] <= 1e-5
     golden = np.load(folder / "golden.npz")
@@ -183,8 +198,8 @@ def test_the_bundle_proves_itself(kind: str, memory: int, tmp_path: Path) -> Non
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
 @pytest.mark.parametrize(("kind", "memory"), [("discrete", 0), ("mixed, masked", 5)])
-def test_the_microcontroller_chooses_alike(kind: str, memory: int, tmp_path: Path) -> None:
-    _, folder = bundle_of(kind, tmp_path, memory)
+def test_the_microcontroller_chooses_alike(kind: str, memory: int, bundle_of: Bundles) -> None:
+    _, folder = bundle_of(kind, memory)
     assert check_mcu(folder)["mcu_max_error"] <= 1e-5
 
 
@@ -198,8 +213,8 @@ def test_the_microcontroller_chooses_alike(kind: str, memory: int, tmp_path: Pat
         ("best - first[k]", "best"),
     ],
 )
-def test_c_that_chooses_otherwise_is_found(old: str, new: str, tmp_path: Path) -> None:
-    _, folder = bundle_of("masked", tmp_path)
+def test_c_that_chooses_otherwise_is_found(old: str, new: str, bundle_of: Bundles, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(bundle_of("masked")[1], tmp_path / "bundle"))
     text = (folder / "policy.c").read_text()
     assert old in text
     (folder / "policy.c").write_text(text.replace(old, new))
@@ -210,8 +225,8 @@ def test_c_that_chooses_otherwise_is_found(old: str, new: str, tmp_path: Path) -
 
 
 @KINDS
-def test_nan_comes_out_as_nan(kind: str, tmp_path: Path) -> None:
-    policy, folder = bundle_of(kind, tmp_path)
+def test_nan_comes_out_as_nan(kind: str, bundle_of: Bundles, tmp_path: Path) -> None:
+    policy, folder = bundle_of(kind)
     x = rows(4)
     x[1:3, 2] = np.nan, np.inf
     mask = None if not policy.mask_size else np.ones((4, policy.mask_size), bool)

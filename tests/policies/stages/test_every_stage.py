@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,18 @@ def test_torch_and_c_compute_the_formula(name: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(together.numpy(), want, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", CASES)
+WHOLE = ("everything", "attention", "choose", "command")
+"""Chains that have all kinds of stages between them."""
+
+
+def test_whole_chains_have_all_kinds() -> None:
+    def kinds(names: Iterable[str]) -> set[str]:
+        return {kind for name in names for kind in StageChain(CASES[name].links).kinds}
+
+    assert kinds(WHOLE) == kinds(CASES)
+
+
+@pytest.mark.parametrize("name", [n if n in WHOLE else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_the_bundle_proves_itself(name: str, tmp_path: Path) -> None:
     """ONNX and C at the golden observations, the weights by their names, and the generated code."""
     case = CASES[name]

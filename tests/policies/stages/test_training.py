@@ -11,6 +11,7 @@ import torch
 from policies_drive import Drive, mean_actions
 from policies_flock import FlockEnv
 from policies_spot import SpotEnv
+from sampled import slow_but
 from torch import Tensor
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
@@ -48,7 +49,7 @@ def exported(policies: dict[str, Policy], env: Env, folder: Path) -> dict[str, f
     return check_bundle(export_bundle(policies, contract, folder / "bundle"))
 
 
-@pytest.mark.parametrize("settings", [ATTENTION, EXPERTS], ids=["attention", "experts"])
+@pytest.mark.parametrize("settings", slow_but([ATTENTION], [ATTENTION, EXPERTS]), ids=["attention", "experts"])
 def test_ppo_learns_and_the_bundle_proves_it(settings: dict[str, Any], tmp_path: Path) -> None:
     ppo = PPO(FlockEnv(256), dataclasses.replace(BASE, **settings))
     learner = ppo.learners["bird"]
@@ -132,6 +133,9 @@ def test_the_very_same_stages_are_taken_over() -> None:
     for other in (BASE, dataclasses.replace(config, encoder_options=("size=9",))):
         with pytest.raises(RookeryError, match="the very same stages"):
             warm_start(PPO(FlockEnv(32), other), old.policies(), {"bird": old.learners["bird"].spec})
+    raw = dataclasses.replace(config, normalize_observations=False)
+    with pytest.raises(RookeryError, match="this one does not: give --normalize-observations"):
+        warm_start(PPO(FlockEnv(32), raw), old.policies(), {"bird": old.learners["bird"].spec})
 
 
 class ToldEnv(SpotEnv):
@@ -146,7 +150,7 @@ class ToldEnv(SpotEnv):
         return {"eye": self.place.unsqueeze(-1).clone()}
 
 
-@pytest.mark.parametrize("memory", ["none", "gru"])
+@pytest.mark.parametrize("memory", slow_but(["gru"], ["none", "gru"]))
 def test_pictures_and_a_state_estimator_go_together(memory: str, tmp_path: Path) -> None:
     config = dataclasses.replace(
         BASE, encoder="cnn", encoder_channels=(3, 2), encoder_kernels=(3, 2), encoder_strides=(2, 1), estimator="predict",

@@ -160,6 +160,7 @@ trainer(sys.argv[2], total=10**9).run(quiet)
 """
 
 
+@pytest.mark.slow
 def test_killed_from_outside_it_resumes_bit_equal(tmp_path):
     run = tmp_path / "run"
     process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(Path(__file__).parents[1]), str(run)])

@@ -11,6 +11,7 @@ from policies_fake import FakeEnv
 
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
+from rookery.policies.algorithms.ppo_rates import schedule_learning_rate
 from rookery.policies.policy import layers_of
 from rookery.policies.training.warm_start import warm_start, with_limit_of
 from rookery.sim.errors import RookeryError
@@ -118,7 +119,7 @@ def test_after_the_warmup_the_learning_rate_rises(schedule):
     rates = []
     for _ in range(8):
         drive.collect()
-        ppo._schedule_learning_rate(ppo.learners["point"], 0.0)
+        schedule_learning_rate(ppo.config, ppo.learners["point"], ppo.updates, 0.0)
         rates.append(ppo.learners["point"].learning_rate.item())
         ppo.update(0.0)
     if schedule == "fixed":

@@ -13,6 +13,7 @@ import pytest
 import torch
 import trimesh
 from own_files import write_robot
+from sampled import slow_but
 
 import rookery
 from rookery.assets.go2 import go2_spec
@@ -70,7 +71,7 @@ def test_settings_by_joint(dog):
     assert m.name == "other_dog" and m.kp[2] == 30.0 and m.kp[0] != 30.0 and set(m.kd) == {0.5}
 
 
-@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+@pytest.mark.parametrize("engine", slow_but(["mujoco"], ["mujoco", "pybullet"]))
 def test_it_stands_in_the_velocity_task(dog, engine):
     env = rookery.make(
         "go2-velocity", num_envs=2, engine=engine, config={"robot": str(dog), "push_s": 0.0, "stand_share": 1.0}

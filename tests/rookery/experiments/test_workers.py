@@ -15,6 +15,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
+from forks import FORKS
 
 from rookery.cli.main import main
 from rookery.experiments import ray_cluster
@@ -46,6 +47,7 @@ def _algorithm(folder: Path) -> dict[str, torch.Tensor]:
     return checkpoint.read_tensors(path, checkpoint.read_state(path))["algorithm"]
 
 
+@pytest.mark.slow
 def test_two_workers_learn_what_one_process_learns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     steps = ("--steps", str(32 * 8 * 20))
     one = _train(tmp_path / "one", *steps)
@@ -96,10 +98,9 @@ def _sum(rank: int, size: int, port: int, out: Any) -> None:
 
 
 def test_sums_over_processes() -> None:
-    context = torch.multiprocessing.get_context("spawn")
-    out = context.Queue()
+    out = FORKS.Queue()
     port = _free_port()
-    processes = [context.Process(target=_sum, args=(rank, 3, port, out), daemon=True) for rank in range(3)]
+    processes = [FORKS.Process(target=_sum, args=(rank, 3, port, out), daemon=True) for rank in range(3)]
     for process in processes:
         process.start()
     found = sorted(out.get(timeout=120) for _ in processes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import mujoco
 import pytest
@@ -403,3 +404,14 @@ def test_cartpole_learns():
     torch.manual_seed(0)
     report = isaacgym_cartpole.train(steps=130_000)
     assert report["episode_length_mean"] > 300
+
+
+def test_who_closes_the_env_closes_the_task(monkeypatch):
+    """Its engine, and its renderer where there is one."""
+    task = cartpole(maxEpisodeLength=6)
+    env = isaacgym.as_env(task, seed=3)
+    closed = []
+    monkeypatch.setattr(task.sim.world, "close", lambda: closed.append("world"))
+    task._renderer = SimpleNamespace(close=lambda: closed.append("renderer"))
+    env.close()
+    assert sorted(closed) == ["renderer", "world"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.sim.adapters.gymnasium_source import make_gymnasium
@@ -31,7 +32,7 @@ ENVS: dict[str, Callable[[], Env]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ENVS)
+@pytest.mark.parametrize("kind", slow_but([kind for kind in ENVS if kind != "in processes"], ENVS))
 def test_it_is_true_where_an_episode_has_just_begun(kind: str) -> None:
     env = ENVS[kind]()
     env.reset(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 import rookery
@@ -44,6 +45,7 @@ def test_one_process():
     env.close()
 
 
+@pytest.mark.slow
 def test_shards():
     env = rookery.make("swarm-surround", 6, engine="mujoco", shards=2, **OPTIONS)
     assert_of_the_old_episode(env)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 from torch import Tensor
 
 import rookery
@@ -246,7 +247,7 @@ def in_its_state(env: ShardedEnv, hooks: Any, lose: Any) -> None:
 PHASES = [before_reset, in_reset, half_in_a_step, after_a_step, between_steps, in_its_state]
 
 
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", slow_but([half_in_a_step, between_steps], PHASES))
 def test_a_lost_process_is_replaced_where_that_is_wanted(env, reference, hooks, monkeypatch, phase):
     """And the environment goes on as if nothing had been."""
     monkeypatch.setattr("rookery.sim.envs.shard_history.MOST_CALLS", 3)
@@ -297,6 +298,7 @@ def test_a_loss_that_nobody_wants_to_survive_is_a_sentence_and_ends_all(hooks):
     assert left_in_memory() == before
 
 
+@pytest.mark.slow
 def test_a_second_loss_is_told_too(hooks, monkeypatch):
     env = sharded()
     env.survive_loss()
@@ -315,6 +317,7 @@ def test_a_second_loss_is_told_too(hooks, monkeypatch):
     assert all(ended(pid) for pid in env._pool.pids)
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_they_start_is_not_for_them_and_close_ends_a_stopped_one(monkeypatch):
     start = shard_pool.ShardPool._start
 
@@ -346,7 +349,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("how", ["running", "stopped"])
+@pytest.mark.parametrize("how", [pytest.param("running", marks=pytest.mark.slow), "stopped"])
 def test_processes_end_with_their_parent(how):
     before = left_in_memory()
     with subprocess.Popen(

@@ -118,6 +118,18 @@ def test_three_processes_give_the_same_bits(pair: tuple[Env, Env]) -> None:
     same(expert(x[0]), sharded(y[0]), "controller")
 
 
+def test_it_knows_whether_it_was_seeded_and_cannot_tell_of_ends(pair: tuple[Env, Env]) -> None:
+    _, three = pair
+    with pytest.raises(RookeryError, match="shards=1"):
+        three.before_restart(print)
+    three.before_restart(None)
+    three.seeded = False
+    three.reset()
+    assert not three.seeded
+    three.reset(4)
+    assert three.seeded
+
+
 def test_states_are_interchangeable(pair: tuple[Env, Env]) -> None:
     one, three = pair
     generator = torch.Generator().manual_seed(2)
@@ -182,6 +194,7 @@ def test_an_error_in_a_shard_is_raised_and_the_environment_goes_on(pair: tuple[E
     three.step(torch.zeros(7, 1, 4))
 
 
+@pytest.mark.slow
 def test_neither_a_closed_one_nor_that_of_another_process_is_used() -> None:
     env = rookery.make("go2-velocity", 4, shards=2)
     try:
@@ -212,9 +225,12 @@ def test_refusals() -> None:
         rookery.make("table-reach", 3, shards="many")
     with pytest.raises(RookeryError, match="rotor"):
         rookery.make("drone-hover", 8, shards=2)
-    with pytest.raises(RookeryError, match="this config"):
-        rookery.make("go2arm-reach", 4, shards=2)
-    with pytest.raises(RookeryError, match="this config"):
-        rookery.make("go2-velocity", 4, shards=2, config={"terrain": "rough"})
     with pytest.raises(RookeryError, match="set of tasks"):
         rookery.make("MT10", 20, shards=2)
+
+
+@pytest.mark.slow  # it is the processes that say so
+@pytest.mark.parametrize(("task", "config"), [("go2arm-reach", {}), ("go2-velocity", {"terrain": "rough"})])
+def test_tasks_whose_worlds_depend_on_each_other_are_refused(task: str, config: dict[str, Any]) -> None:
+    with pytest.raises(RookeryError, match="this config"):
+        rookery.make(task, 4, shards=2, config=config)

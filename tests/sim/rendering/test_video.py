@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from sampled import slow_but
 
 import rookery
 from rookery.assets import scenery
@@ -229,7 +230,7 @@ def test_software_takes_over(model, monkeypatch):
         assert renderer.backend == "software"
 
 
-@pytest.mark.parametrize(("suffix", "fps"), [(".mp4", 30), (".mp4", 25), (".gif", 20)])
+@pytest.mark.parametrize(("suffix", "fps"), slow_but([(".mp4", 25)], [(".mp4", 30), (".mp4", 25), (".gif", 20)]))
 def test_video_lasts_as_long_as_what_it_shows(tmp_path, backend, suffix, fps):
     env = FlyingCircle()
     path = tmp_path / "deep" / f"video{suffix}"
@@ -434,6 +435,7 @@ def test_slow_motion_stretches_the_time_around_a_contact():
     assert np.allclose(heights, 0.1 + np.abs(0.5 - times), atol=2e-3)  # between control steps too
 
 
+@pytest.mark.slow
 def test_a_hit_that_begins_and_ends_between_control_steps_is_shown_slowly():
     env = rookery.make("volley-solo-bump", 1)
     take = Take(env, env.controller(), [0], "", None, False, (96, 64), touches=True)

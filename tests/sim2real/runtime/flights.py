@@ -33,6 +33,9 @@ def library() -> ctypes.CDLL:
 class Flight:
     """One drone from the ground to the policy and down again; `run` steps everything by control steps."""
 
+    flown = 50
+    """Control steps of the policy after which a flight has begun."""
+
     def __init__(self, bundle: Path, *, seed: int = 0, seconds: float = math.inf, **overrides: Any) -> None:
         self.bundle = bundle
         self.clock = ManualClock()
@@ -76,16 +79,16 @@ class Flight:
         return SimulatedDrone(vehicle, self.clock)
 
     def begin(self) -> None:
-        """Check, arm, and fly until the policy has flown for half a second."""
+        """Check, arm, and go until the policy has gone for `flown` control steps."""
         self.pilot.check()
         self.link.receive()
         self.pilot.start()
         for _ in range(2000):
             self.run(1)
             if self.pilot.phase is Phase.POLICY:
-                self.run(50)
+                self.run(self.flown)
                 return
-        raise AssertionError(f"no policy after 20 s: {self.said}")
+        raise AssertionError(f"no policy after 2000 control steps: {self.said}")
 
     def run(self, steps: int) -> None:
         """Control steps of the vehicle, the link, the pilot and the watchdog."""

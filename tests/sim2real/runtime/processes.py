@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
+import io
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rookery.cli.main import main
 from rookery.sim2real.runtime.priority import real_time
 
 ROOKERY = [sys.executable, "-m", "rookery"]
@@ -30,6 +32,7 @@ misses = 200
 """Limits where the machine grants no real-time priority: other tests would stop the loop for longer than those of a flight."""
 
 
+@functools.cache
 def prompt() -> bool:
     """True where this machine lets a loop run in time."""
     with real_time() as allowed:
@@ -153,12 +156,13 @@ def wait_for(condition: Any, seconds: float) -> float:
 
 
 def run_refused(words: Sequence[str]) -> str:
-    """The one sentence of a refusal with exit code 2."""
-    done = subprocess.run([*ROOKERY, *words], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    lines = [line for line in done.stderr.splitlines() if not line.startswith("rookery: no real-time")]
-    assert len(lines) == 1, done.stderr
-    assert "Traceback" not in done.stderr
+    """The one sentence of a refusal with exit code 2, by a command of this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(words)
+    assert code == 2, (code, out.getvalue(), err.getvalue())
+    lines = [line for line in err.getvalue().splitlines() if not line.startswith("rookery: no real-time")]
+    assert len(lines) == 1, err.getvalue()
     return lines[0]
 
 

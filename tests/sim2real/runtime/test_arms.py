@@ -11,6 +11,7 @@ from pathlib import Path
 import mujoco
 import numpy as np
 import pytest
+from sampled import slow_but
 
 from rookery.cli import fly
 from rookery.robots.manipulators.panda import PANDA
@@ -33,7 +34,7 @@ def group(reach_bundle: Path) -> ContractGroup:
     return controller(reach_bundle).spec
 
 
-@pytest.mark.parametrize("name", ["reach_bundle", "drawer_bundle"])
+@pytest.mark.parametrize("name", slow_but(["reach_bundle"], ["reach_bundle", "drawer_bundle"]))
 def test_a_policy_does_its_task_and_goes_home(name: str, request: pytest.FixtureRequest) -> None:
     """Real limits hold in every millisecond, by the positions that were sent."""
     flight = Reach(request.getfixturevalue(name), seconds=6.25)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rookery.sim2real.runtime.pilot import Phase
+from rookery.sim2real.runtime.pilot import ARM_S, LOST_S, Phase
 from rookery.sim2real.runtime.reading import Reading
 from tests.sim2real.runtime.flights import Flight
 
@@ -158,3 +158,21 @@ def test_it_flies_on_when_a_third_of_the_measurements_is_lost(hover_bundle: Path
                 )
         assert oldest <= 0.07
         assert flight.pilot.phase in (Phase.POLICY, Phase.EMERGENCY, Phase.IDLE)
+
+
+def test_a_vehicle_that_never_measures_is_left_to_its_fail_safe(hover_bundle: Path) -> None:
+    """It was asked to arm, so that it is asked to come down until the pilot has given it up."""
+    with closing(Flight(hover_bundle)) as flight:
+        asked: list[str] = []
+        react = flight.link.react
+        flight.link.react = lambda reaction: (asked.append(reaction), react(reaction))
+        flight.pilot.check()
+        flight.link.read = lambda: None
+        flight.pilot.start()
+        began = flight.clock.moment
+        while not flight.pilot.done and flight.clock.moment - began < 60.0:
+            flight.run(1)
+        assert flight.pilot.done and flight.pilot.fault is not None and flight.pilot.fault.name == "silent"
+        assert flight.clock.moment - began == pytest.approx(ARM_S + LOST_S, abs=0.1)
+        assert set(asked) == {flight.pilot.settings.reactions["silent"]} and len(asked) > 900
+        assert "lost: no measurement for 10 s" in flight.said[-1]

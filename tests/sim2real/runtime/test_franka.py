@@ -78,7 +78,7 @@ def test_a_program_written_with_pylibfranka_drives_our_vehicle() -> None:
     ("name", "task", "what", "radius"),
     [
         ("reach_bundle", "table-reach", "tool's position", 0.05),
-        ("drawer_bundle", "table-drawer-open", "first object's position", 0.03),
+        pytest.param("drawer_bundle", "table-drawer-open", "first object's position", 0.03, marks=pytest.mark.slow),
     ],
 )
 @tried_again
@@ -100,6 +100,7 @@ def test_a_policy_does_its_task_over_fci(
     assert nearest(log, what) < radius
 
 
+@pytest.mark.slow
 @tried_again
 def test_the_arm_stops_when_the_runtime_is_killed(reach_bundle: Path) -> None:
     """The process of the 1 kHz loop brakes it, and ends."""
@@ -191,6 +192,7 @@ def test_refusals(reach_bundle: Path, walk_bundle: Path) -> None:
     assert "one arm" in run_refused(["vehicle", "drone-hover", "--protocol", "fci", "--listen", str(port)])
 
 
+@pytest.mark.slow
 @tried_again
 def test_of_two_runtimes_the_second_is_refused(reach_bundle: Path) -> None:
     ports = free_port(2)

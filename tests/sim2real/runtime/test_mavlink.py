@@ -10,7 +10,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +35,17 @@ from rookery.sim2real.links.frames import (
 )
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.mavlink import MavlinkDrone
-from tests.sim2real.runtime.processes import fly, flying, free_port, mavlink, run_refused, vehicle, wait_for
+from rookery.sim2real.vehicles.mission import EARTH_M, HOME, to_global
+from tests.sim2real.runtime.processes import (
+    fly,
+    flying,
+    free_port,
+    mavlink,
+    run_refused,
+    tried_again,
+    vehicle,
+    wait_for,
+)
 
 CLIENT = Path(__file__).with_name("mavsdk_client.py")
 
@@ -57,9 +71,10 @@ def test_a_program_written_with_mavsdk_flies_our_vehicle() -> None:
     assert out["landed_height"] < 0.1
 
 
+@tried_again
 def test_a_bundle_flies_and_lands(hover_bundle: Path, tmp_path: Path) -> None:
     port = free_port(2)
-    log = tmp_path / "flight.mcap"
+    log = tmp_path / f"{time.time_ns()}.mcap"
     with vehicle(*options(port, port + 1)):
         code, report = fly(hover_bundle, "--link", mavlink(port), "--log", str(log))
     (one,) = report["vehicles"]
@@ -138,6 +153,7 @@ class Relay:
         self._socket.close()
 
 
+@pytest.mark.slow
 def test_the_vehicle_lands_when_the_runtime_is_killed(hover_bundle: Path) -> None:
     port = free_port(3)
     with vehicle(*options(port, port + 1)):
@@ -253,3 +269,70 @@ def test_damaged_packets_change_nothing(server: MavlinkDrone) -> None:
         server.send()
     assert all(np.isfinite(o.setpoint).all() for o in server.vehicle._onboard)
     assert np.isfinite(server.vehicle.truth(0)["position"]).all()
+
+
+NAN = float("nan")
+ORDERS: dict[str, Any] = {
+    "none": None,
+    "land": lambda s: s._command(mav.MAV_CMD_NAV_LAND, [0.0] * 7, 1.0),
+    "return": lambda s: s._command(mav.MAV_CMD_NAV_RETURN_TO_LAUNCH, [0.0] * 7, 1.0),
+    "take off": lambda s: s._command(mav.MAV_CMD_NAV_TAKEOFF, [0.0] * 7, 1.0),
+    "elsewhere": lambda s: s._command(mav.MAV_CMD_DO_REPOSITION, [0.0, 0.0, 0.0, NAN, *HOME[:2], HOME[2] + 2.0], 1.0),
+    "mode land": lambda s: s._set_mode(4, 6),
+    "mode return": lambda s: s._set_mode(4, 5),
+    "mode hold": lambda s: s._set_mode(4, 3),
+    "mode off-board": lambda s: s._set_mode(6, 0),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_who_orders_something_else_ends_the_mission(order: str) -> None:
+    """It goes on to the second waypoint as soon as it has reached the first, where it is, unless it was told otherwise."""
+    vehicle = DroneVehicle(rookery.make("drone-hover", num_envs=1))
+    made = MavlinkDrone(vehicle, port=free_port(1))
+    try:
+        vehicle.arm(0)
+        here = vehicle.sense(0).values["position"]
+        places = [to_global(here + np.array([0.0, 0.0, up])) for up in (0.0, 3.0)]
+        made.mission.items = [
+            SimpleNamespace(command=mav.MAV_CMD_NAV_WAYPOINT, x=1e7 * north, y=1e7 * east, z=height - HOME[2])
+            for north, east, height in places
+        ]
+        assert made._start_mission() == mav.MAV_RESULT_ACCEPTED
+        if ORDERS[order] is not None:
+            ORDERS[order](made)
+        told = vehicle._onboard[0].mode
+        for _ in range(3):
+            vehicle.step()
+            made.send()
+        assert made.mission.current == (0 if ORDERS[order] else 1)
+        assert made.mission.running == (ORDERS[order] is None)
+        assert vehicle._onboard[0].mode == told
+        assert (told == "land") == ("land" in order or "return" in order)
+    finally:
+        made.close()
+
+
+def test_telemetry_says_the_place_in_the_units_of_each_message(server: MavlinkDrone, monkeypatch: Any) -> None:
+    """2 m east, 5 m north, 12 m up of home, 1, 2 and 3 m/s along these: degrees by the earth's radius, millimetres, metres."""
+    reading = server.vehicle.sense(0)
+    place, velocity = np.array([2.0, 5.0, 12.0]), np.array([1.0, 2.0, 3.0])
+    reading = replace(reading, values={**reading.values, "position": place, "velocity": velocity})
+    said: dict[str, Any] = {}
+    monkeypatch.setattr(server, "_put", lambda message: said.update({message.get_type(): message}))
+    server._slow(reading)
+    north = HOME[0] + math.degrees(5.0 / EARTH_M)
+    east = HOME[1] + math.degrees(2.0 / (EARTH_M * math.cos(math.radians(HOME[0]))))
+    for name in ("GLOBAL_POSITION_INT", "GPS_RAW_INT"):
+        m = said[name]
+        assert (m.lat, m.lon) == (pytest.approx(1e7 * north, abs=1), pytest.approx(1e7 * east, abs=1))
+        assert m.alt == pytest.approx(1e3 * (HOME[2] + 12.0), abs=1)
+    m = said["GLOBAL_POSITION_INT"]
+    assert (m.relative_alt, m.vx, m.vy, m.vz) == (12000, 200, 100, -300)  # mm; cm/s north, east, down
+    m = said["ALTITUDE"]
+    assert (m.altitude_monotonic, m.altitude_amsl) == (pytest.approx(HOME[2] + 12.0), pytest.approx(HOME[2] + 12.0))
+    for name in ("altitude_local", "altitude_relative", "altitude_terrain", "bottom_clearance"):
+        assert getattr(m, name) == pytest.approx(12.0), name
+    home = said["HOME_POSITION"]
+    assert (home.latitude, home.longitude) == (pytest.approx(1e7 * HOME[0], abs=1), pytest.approx(1e7 * HOME[1], abs=1))
+    assert home.altitude == pytest.approx(1e3 * HOME[2], abs=1)

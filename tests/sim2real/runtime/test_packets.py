@@ -207,6 +207,7 @@ def fuzz(hover_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("count", [10_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_the_program(fuzz: Path, tmp_path: Path, count: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(("127.0.0.1", 0))

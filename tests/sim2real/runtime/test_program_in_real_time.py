@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from pymavlink import mavutil
 from pymavlink.dialects.v20 import common as mav
 
-from tests.sim2real.runtime.processes import PATIENT, free_port, mavlink, prompt, vehicle, wait_for
+from tests.sim2real.runtime.processes import PATIENT, free_port, mavlink, prompt, tried_again, vehicle, wait_for
 from tests.sim2real.runtime.programs import build
 from tests.sim2real.runtime.test_mavlink import armed, mode, options, read_phases
 
@@ -55,8 +56,9 @@ def patience(folder: Path) -> list[str]:
     return ["--safety", str(file)]
 
 
+@tried_again
 def test_it_flies_and_lands(hover_program: Path, tmp_path: Path) -> None:
-    port, log = free_port(2), tmp_path / "flight.mcap"
+    port, log = free_port(2), tmp_path / f"{time.time_ns()}.mcap"
     with (
         vehicle(*options(port, port + 1)),
         flying(hover_program / "linux" / "loop", port, "--seconds", "3", "--log", str(log)) as process,
@@ -84,6 +86,7 @@ def watcher() -> Iterator[tuple[int, mavutil.mavfile]]:
         yield port, station
 
 
+@pytest.mark.slow
 def test_the_vehicle_lands_when_the_program_is_killed(
     hover_program: Path, watcher: tuple[int, mavutil.mavfile]
 ) -> None:
@@ -95,6 +98,7 @@ def test_the_vehicle_lands_when_the_program_is_killed(
         wait_for(lambda: not armed(station), 20.0)
 
 
+@pytest.mark.slow
 def test_the_watchdog_lands_it_when_the_policy_never_returns(
     hover_program: Path, tmp_path: Path, watcher: tuple[int, mavutil.mavfile]
 ) -> None:

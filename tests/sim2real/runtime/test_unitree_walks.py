@@ -80,6 +80,7 @@ class Witness:
         self._thread.join()
 
 
+@pytest.mark.slow
 @tried_again
 def test_it_walks_through_loss_and_latency(walk_bundle: Path) -> None:
     """1 % of messages lost and 10 ms each way, as a radio bridge has them; its own estimate of its velocity is right."""
@@ -131,6 +132,7 @@ def run_client(*words: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 @tried_again
 def test_a_program_written_with_unitrees_sdk_stands_our_vehicle_up() -> None:
     """It takes our states' CRC, and our vehicle its commands'; joints are in its order."""
@@ -146,6 +148,7 @@ def test_a_program_written_with_unitrees_sdk_stands_our_vehicle_up() -> None:
     assert max(out["tau"]) > 2.0  # knees carry it
 
 
+@pytest.mark.slow
 @tried_again
 def test_our_link_walks_a_robot_made_of_unitrees_sdk(walk_bundle: Path) -> None:
     """A robot in the air, whose joints follow; its states come with its own CRC, and it tells no modes of motors."""
@@ -169,6 +172,7 @@ def test_our_link_walks_a_robot_made_of_unitrees_sdk(walk_bundle: Path) -> None:
 # -- docs/fly.md, "A Go2" -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page(walk_bundle: Path, tmp_path: Path) -> None:
     section = re.search(r"^## A Go2\n(.*?)^## ", DOCS.read_text(), re.MULTILINE | re.DOTALL)
     assert section is not None

@@ -12,6 +12,7 @@ import pybullet_data
 import pytest
 import torch
 from own_files import write_scaled
+from sampled import slow_but
 from torch import Tensor
 
 import rookery
@@ -215,7 +216,12 @@ TOLD_TO_STAND = {"stand_share": 1.0}
 USUAL = {"stand_share": 0.1, "resample_s": 1.0}
 
 
-@pytest.fixture(scope="module", params=ROBOTS, ids=str)
+QUICK = ("go2", SIZES[0], SIZES[2], "quadruped/vision60.urdf")
+
+
+@pytest.fixture(
+    scope="module", params=[r if r in QUICK else pytest.param(r, marks=pytest.mark.slow) for r in ROBOTS], ids=str
+)
 def robot(request, tmp_path_factory) -> str:
     if isinstance(request.param, tuple):
         return str(write_scaled(tmp_path_factory.mktemp("scaled"), *request.param))
@@ -228,7 +234,7 @@ def standing(robot) -> tuple[Tensor, Tensor]:
     return returns(robot, stand, **TOLD_TO_STAND), returns(robot, stand, **USUAL)
 
 
-@pytest.mark.parametrize("fall", FALLS)
+@pytest.mark.parametrize("fall", slow_but([limp, thrown, leap], FALLS))
 def test_standing_earns_more_than_falling(robot, standing, fall):
     """Told to stand, in every world; with the task's own commands, in the mean."""
     told, usual = standing

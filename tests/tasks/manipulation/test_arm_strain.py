@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 
@@ -24,7 +25,10 @@ def wait(env, steps: int) -> dict[str, float]:
     return {k: float(v[0]) for k, v in env.task.metrics().items()}
 
 
-@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+every_engine = pytest.mark.parametrize("engine", slow_but(["mujoco"], ["mujoco", "pybullet"]))
+
+
+@every_engine
 def test_the_torque_of_a_static_hold_is_the_arms_weight(engine):
     """Beside a model of the same arm without motors and compensation, in which gravity pulls at the joints."""
     env = env_of(engine=engine)
@@ -58,7 +62,7 @@ def bodies_that_meet(model: mujoco.MjModel, joints: list[str], angles: np.ndarra
     return [(model.body(a).name, model.body(b).name) for a, b in pairs]
 
 
-@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+@every_engine
 def test_arms_in_themselves_and_in_the_table_count(engine):
     env = env_of(engine=engine)
     arm, model = env.task.robot, env.world.model

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 from scipy.spatial.transform import Rotation
 
 import rookery
@@ -252,7 +253,7 @@ def test_no_start_is_a_crash_or_behind_its_gate(course, drones, start):
     assert not env.step(neutral(env))[2].any()
 
 
-@pytest.mark.parametrize("course", COURSES)
+@pytest.mark.parametrize("course", slow_but(["figure-eight"], COURSES))
 def test_the_baseline_flies_laps(course):
     env = rookery.make("drone-race", 4, engine="rotor", config={"course": course, "num_drones": 2})
     controller = env.task.controller()

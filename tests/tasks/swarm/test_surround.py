@@ -251,7 +251,9 @@ def test_fewer_drones_make_the_same_episode_as_a_swarm_of_that_number() -> None:
         getattr(alone.task, name).copy_(getattr(few.task, name))
     alone.task.before.copy_(few.task.before[:, :3])
     rng = torch.Generator().manual_seed(1)
+    taught, taught_alone = few.task.controller(), alone.task.controller()
     for _ in range(10):
+        assert torch.allclose(taught({})["drone"][here, :3], taught_alone({})["drone"][here], atol=1e-5)
         action = torch.rand(8, 6, 4, generator=rng) * 2 - 1
         _, reward, *_ = few.step(action)
         _, same, *_ = alone.step(action[:, :3])

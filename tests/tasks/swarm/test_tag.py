@@ -201,3 +201,11 @@ def test_a_learner_of_one_role_has_that_group_alone(team: str, own: str, size: i
 def test_games_that_cannot_be_are_refused(config: dict[str, Any], said: str) -> None:
     with pytest.raises(RookeryError, match=said):
         rookery.make("drone-tag", 1, config=config)
+
+
+def test_neither_role_of_three_against_two_wins_by_its_script() -> None:
+    """Of 192 games a share of 0.5 is between 0.39 and 0.61 with a probability of 0.998; 0.3 and 0.7 are asked for."""
+    env = rookery.make("drone-tag-3v2", 192, seed=3)
+    metrics = evaluate(env, env.controller(), 192, seed=3)["metrics"]
+    env.close()
+    assert 0.3 < metrics["pursuers_wins"] < 0.7 and 0.3 < metrics["evaders_wins"] < 0.7

@@ -167,8 +167,8 @@ def first_episodes(task: str, n: int, metric: str, **config: float) -> torch.Ten
         ("volley-solo-bump", 4.0, 3),
         ("volley-bump-and-pass", 4.5, 4),
         ("volley-1v1", 6.0, 5),
-        ("volley-3v3", 5.0, 3),
-        ("volley-6v6", 5.0, 3),
+        pytest.param("volley-3v3", 5.0, 3, marks=pytest.mark.slow),
+        pytest.param("volley-6v6", 5.0, 3, marks=pytest.mark.slow),
     ],
 )
 def test_most_rallies_go_on(task, seconds, least):

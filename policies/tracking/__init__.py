@@ -1,0 +1,1 @@
+"""Trackers of training runs: TensorBoard, Weights & Biases, MLflow, and your own."""
