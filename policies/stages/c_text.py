@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import RookeryError, unknown
 
 LIMIT = float(np.finfo(np.float32).max)
 """Stands for "no clip"."""
@@ -40,8 +40,14 @@ def table(name: str, values: Any) -> str:
 
 
 def helpers(names: Iterable[str]) -> list[str]:
-    """The texts of functions by name, each once, in an order in which each finds those that it calls."""
+    """The texts of functions by name, each once, in an order in which each finds those that it calls.
+
+    Raises:
+        RookeryError: there is no such function.
+    """
     wanted = set(names)
+    for name in wanted - _HELPERS.keys():
+        raise unknown("helper of a stage's C", name, _HELPERS)
     return [text for name, text in _HELPERS.items() if name in wanted]
 
 

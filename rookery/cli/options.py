@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import sys
 import typing
 from collections.abc import Iterator, Sequence
@@ -42,13 +43,16 @@ Shards = Annotated[
 ]
 Words = tyro.conf.UseAppendAction[tuple[str, ...]]
 TaskConfig = Annotated[
-    Words, tyro.conf.arg(metavar="NAME=VALUE", help="Value of the task's config in place of its default; repeatable.")
+    Words,
+    tyro.conf.arg(
+        metavar="NAME=VALUE", help="Value of the task's config in place of its default; several, or repeated."
+    ),
 ]
 Fixed = Annotated[
     Words,
     tyro.conf.arg(
         metavar="NAME=VALUE",
-        help="Physical parameter held at one value, mass=1.2, motor_strength:FL_*=0.8; repeatable.",
+        help="Physical parameter held at one value, mass=1.2, motor_strength:FL_*=0.8; several, or repeated.",
     ),
 ]
 OtherTask = Annotated[
@@ -85,6 +89,7 @@ def parse(cls: type[T], words: Sequence[str], command: str, examples: str, flag_
     Raises:
         RookeryError: an unknown option (nearest match offered), a missing or unreadable value.
     """
+    words = _spread(cls, words)
     kwargs: dict[str, Any] = {
         "prog": f"rookery {command}",
         "args": list(words),
@@ -169,6 +174,31 @@ def _refuse_repeated(cls: type, words: Sequence[str]) -> None:
     for name, hint, marks in _options(cls):
         if tuple in _origins(hint) and tyro.conf.UseAppendAction not in marks and typed.count(f"--{name}") > 1:
             raise RookeryError(f"--{name} is given twice: write all its values behind one, --{name} a b.")
+
+
+def _spread(cls: type, words: Sequence[str]) -> list[str]:
+    """``--set a=1 b=2`` as ``--set a=1 --set b=2``: an option of values by name takes several, as other lists do."""
+    named = {
+        f"--{name}"
+        for name, _, marks in _options(cls)
+        if any("=" in (getattr(m, "metavar", None) or "") for m in marks)
+    }
+    out: list[str] = []
+    option, full = "", False
+    for word in words:
+        if word.startswith("--"):
+            option, full = (_option(word) if _option(word) in named else ""), "=" in word
+        elif option and _NAMED.match(word):
+            out += [option] if full else []
+            full = True
+        else:
+            option = ""
+        out.append(word)
+    return out
+
+
+_NAMED = re.compile(r"[A-Za-z_][^\s=/]*=")
+"""Beginning of name=value, which no path is."""
 
 
 def _origins(hint: Any) -> set[Any]:

@@ -264,7 +264,9 @@ def _option(name: str, hint: Any, doc: str, default: Any) -> Any:
 def _words(name: str, doc: str, preset: dict[str, Any]) -> Any:
     """An option for values by name, in addition to those of the preset."""
     shown = f" Preset: {' '.join(_flat(preset))}." if preset else ""
-    annotated = Annotated[Words, tyro.conf.arg(metavar="NAME=VALUE", help=_escaped(f"{doc} Repeatable.{shown}"))]
+    annotated = Annotated[
+        Words, tyro.conf.arg(metavar="NAME=VALUE", help=_escaped(f"{doc} Several, or repeated.{shown}"))
+    ]
     return (RENAMED.get(name, name), annotated, ())
 
 

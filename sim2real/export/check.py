@@ -7,8 +7,9 @@ C other than that which Rookery generates from contract and weights runs only wh
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.policies.stages import KINDS
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, onnx_arrays, parse_json, read_npz, read_onnx
 from rookery.sim2real.compatibility import differences, short
@@ -94,9 +96,9 @@ def check_bundle(folder: Path | str, tolerance: float = 1e-5, run_c: bool = Fals
         model = open_onnx(folder / files["onnx"], contract, group)
         golden = read_golden(folder / files["golden"], contract, group)
         known = read_known(folder / files["golden"], contract, group, golden)
-        onnx_error = max(_check_onnx(model, g, tolerance, folder / files["onnx"]) for g in (golden, *known))
         weights = read_weights(model, folder / files["onnx"])
-        with tempfile.TemporaryDirectory(prefix="rookery-check-") as build:
+        with _own_stages(contract.groups[group]), tempfile.TemporaryDirectory(prefix="rookery-check-") as build:
+            onnx_error = max(_check_onnx(model, g, tolerance, folder / files["onnx"]) for g in (golden, *known))
             header = check_header(folder / files["h"], contract, group)
             source = write_source(folder, files, contract, group, header, weights, Path(build), run_c)
             c_error = _check_c(source, folder / files["c"], header, contract.groups[group], (golden, *known), tolerance)
@@ -104,6 +106,20 @@ def check_bundle(folder: Path | str, tolerance: float = 1e-5, run_c: bool = Fals
         result["c_max_error"] = max(result["c_max_error"], c_error)
         result["observations"] += len(golden.observations)
     return result
+
+
+@contextlib.contextmanager
+def _own_stages(group: ContractGroup) -> Iterator[None]:
+    """Errors of a policy with a stage from outside this package name it: a new export would not help."""
+    try:
+        yield
+    except RookeryError as e:
+        stages = [leaf.stage for leaf in group.trained.leaves if leaf.stage.kind not in KINDS]
+        if not stages:
+            raise
+        raise RookeryError(
+            f"{e} Its stage {stages[0].kind} is none of Rookery's: compare what its code() writes with its forward()."
+        ) from e
 
 
 def read_bundle_contract(folder: Path) -> Contract:

@@ -492,3 +492,19 @@ def test_train_can_imitate_the_classical_controller(tmp_path):
         assert policy.chain.links[0].to_json()["clip"] == 3.5
     assert "obs_clip = 3.5" in (tmp_path / "ppo" / "settings.toml").read_text()
     assert main(["train", "drone-hover", "--algorithm", "sarsa"]) == 2
+
+
+@pytest.mark.parametrize("split", [["a=1", "b=2"], ["a=1", "--task-config", "b=2"]])
+@pytest.mark.parametrize("joint", ["--task-config", "--task_config"])
+def test_values_by_name_stand_behind_one_option_or_several(split: list[str], joint: str) -> None:
+    from rookery.cli.eval import Args
+    from rookery.cli.options import parse
+    from rookery.cli.train_options import read
+
+    args = parse(Args, [joint, *split, "runs/x=1", "--set=mass=1.2", "drag=2"], "eval", "")
+    assert args is not None
+    assert (args.task_config, args.set, str(args.run)) == (("a=1", "b=2"), ("mass=1.2", "drag=2"), "runs/x=1")
+    words = ["drone-hover", "--hidden", "8", "4", joint, "num_drones=2", "episode_s=5", "--steps", "64"]
+    parsed = read(words, "")
+    assert parsed is not None
+    assert parsed.settings.task_config == {"num_drones": 2, "episode_s": 5}
