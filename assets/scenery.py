@@ -194,14 +194,10 @@ def box(
     return spec
 
 
-def platform(size: Sequence[float], *, friction: Sequence[float] = FRICTION, rgba: Rgba = PLAIN) -> mujoco.MjSpec:
+def platform(size: Sequence[float], *, rgba: Rgba = PLAIN) -> mujoco.MjSpec:
     """A box of edge lengths `size` [3] m that moves as it is told, for `Aeronautics.moving`: body `base`, free joint `root`,
     geom `platform`. It weighs 1000 kg and gravity does not pull at it, so that on every engine it keeps the velocities
     written to it under a drone, and turns evenly: its moments of inertia are all the same.
-
-    Args:
-        friction: sliding, torsional (m), rolling (m).
-        rgba: color.
     """
     spec = mujoco.MjSpec()
     base = spec.worldbody.add_body(name="base", gravcomp=1.0)
@@ -211,7 +207,7 @@ def platform(size: Sequence[float], *, friction: Sequence[float] = FRICTION, rgb
     base.ipos = [0.0, 0.0, 0.0]  # MuJoCo writes no inertia without it
     base.inertia = [100.0, 100.0, 100.0]
     half = [0.5 * v for v in size]
-    geom = base.add_geom(name="platform", type=mujoco.mjtGeom.mjGEOM_BOX, size=half, friction=list(friction))
+    geom = base.add_geom(name="platform", type=mujoco.mjtGeom.mjGEOM_BOX, size=half, friction=list(FRICTION))
     geom.rgba = list(rgba)
     return spec
 

@@ -186,12 +186,7 @@ class Layer(NamedTuple):
     bias: Tensor
 
 
-def layers_of(policy: Policy, stage: str = "perceptron") -> list[Layer]:
-    """The layers of a stage, from the first to the last, as the policy holds them.
-
-    Args:
-        policy: whose.
-        stage: name of a perceptron or a state estimator in its chain.
-    """
-    weights = dict(policy.part(stage).named_parameters())
+def layers_of(policy: Policy) -> list[Layer]:
+    """The layers of a policy's perceptron, from the first to the last, as it holds them."""
+    weights = dict(policy.part("perceptron").named_parameters())
     return [Layer(weights[f"weight_{k}"], weights[f"bias_{k}"]) for k in range(len(weights) // 2)]

@@ -309,10 +309,6 @@ class Contract:
         """SHA-256 of the values in canonical order; it ties the files of a bundle together."""
         return fingerprint_of(self.to_json())
 
-    def with_provenance(self, **entries: Any) -> Contract:
-        """A copy with other entries of its provenance."""
-        return dataclasses.replace(self, provenance=Provenance.from_json(self.provenance.to_json() | plain(entries)))
-
 
 def fingerprint_of(values: Mapping[str, Any]) -> str:
     """SHA-256 of JSON values, whatever their order and spacing."""

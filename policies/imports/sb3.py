@@ -53,7 +53,6 @@ WITHOUT_EFFECT = {
 """Arguments that change nothing in the mean of given weights."""
 ELSEWHERE = "export its actor as TorchScript or ONNX and import that"
 CRITICS = r"(critic|critic_target|actor_target|mlp_extractor\.value_net|value_net|vf_features_extractor)\..+"
-FLATTEN = re.compile(r"<class 'stable_baselines3\.common\.[\w.]+\.FlattenExtractor'>")
 ACTIVATION = re.compile(r"<class 'torch\.nn\.modules\.activation\.(\w+)'>")
 
 

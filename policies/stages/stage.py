@@ -56,12 +56,12 @@ class Weight:
     positive: bool = False
 
 
-def dense_weights(sizes: Sequence[int], name: str = "") -> dict[str, Weight]:
+def dense_weights(sizes: Sequence[int]) -> dict[str, Weight]:
     """Weights of layers of these widths, input and output included: `weight_0` [out, in], `bias_0` [out], `weight_1` ..."""
     out = {}
     for k in range(len(sizes) - 1):
-        out[f"{name}weight_{k}"] = Weight((sizes[k + 1], sizes[k]))
-        out[f"{name}bias_{k}"] = Weight((sizes[k + 1],))
+        out[f"weight_{k}"] = Weight((sizes[k + 1], sizes[k]))
+        out[f"bias_{k}"] = Weight((sizes[k + 1],))
     return out
 
 

@@ -1,4 +1,4 @@
-"""Classical controllers of the Go2: standing up from the floor, and a trot by foot placement."""
+"""Classical controller of the Go2: a trot by foot placement."""
 
 from __future__ import annotations
 
@@ -9,34 +9,13 @@ import torch
 from torch import Tensor
 
 from rookery.assets.go2 import CALF_LENGTH, HIP, HIP_OFFSET, KP, THIGH_LENGTH
-from rookery.robots.quadrupeds.go2 import HOME_LEGS, STAND_HEIGHT
+from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.robots.quadrupeds.kernels import leg_angles
 from rookery.robots.quadrupeds.quadruped import Quadruped
 
 FOLDED = (0.0, 1.36, -2.65) * 4
 """rad, legs of a Go2 that lies on its belly: where the stand-up of unitree_rl_mjlab begins."""
-RISE_S = (1.0, 1.0)  # s, folding and rising (unitree_rl_mjlab, FixStand: 1 s each)
 GRAVITY = 9.81  # m/s^2
-
-
-def stand_up(start: Tensor, time: Tensor) -> Tensor:
-    """Leg targets [N, 12] rad that fold the legs and then push the trunk up to home.
-
-    Args:
-        start: [N, 12] rad, where the legs were at time 0.
-        time: [N] s since then; both moves are smooth, and after them the targets stay at home.
-    """
-    folded = torch.tensor(FOLDED)
-    home = torch.tensor(HOME_LEGS)
-    first = _smooth(time / RISE_S[0])[:, None]
-    second = _smooth((time - RISE_S[0]) / RISE_S[1])[:, None]
-    down = start + first * (folded - start)
-    return down + second * (home - down)
-
-
-def _smooth(share: Tensor) -> Tensor:
-    s = share.clamp(0.0, 1.0)
-    return s * s * (3.0 - 2.0 * s)
 
 
 class Trot:

@@ -10,7 +10,6 @@ import torch
 import rookery
 from rookery.assets.go2 import FOOT_RADIUS, LEGS, go2_spec
 from rookery.assets.scenery import ground
-from rookery.robots.quadrupeds.gaits import FOLDED, RISE_S, stand_up
 from rookery.robots.quadrupeds.go2 import GO2, STAND_HEIGHT, add_go2
 from rookery.robots.quadrupeds.kernels import feet, leg_angles
 from rookery.robots.quadrupeds.quadruped import Quadruped, leg_chains
@@ -150,23 +149,6 @@ def test_feet_bounce_as_much_as_is_said_and_carry_as_before() -> None:
     assert (share.mean(1) - drawn[::24]).abs().max() < 0.02
     assert (share - drawn[::24, None]).abs().max() < 0.15
     assert foot[:, 0, 0].unique().tolist() == world.params.nominal("solref", ["go2/FL_foot"])[:1, 0].tolist()
-
-
-def test_it_stands_up_from_its_belly() -> None:
-    world, robot = walk_world(1, height=0.08)
-    state = torch.zeros(1, 13)
-    state[:, 2] = 0.08
-    state[:, 3] = 1.0
-    start = torch.tensor([FOLDED])
-    robot.reset(torch.arange(1), state, start)
-    world.forward()
-    for i in range(round((sum(RISE_S) + 1.0) / 0.02)):
-        robot.command(stand_up(start, torch.tensor([0.02 * i])))
-        world.step(4)
-    robot.refresh()
-    assert float(robot.base.pos[0, 0, 2]) > 0.25
-    assert float(robot.up[0, 2]) > 0.99
-    assert float(robot.vel.abs().max()) < 0.1
 
 
 def test_the_trot_walks_as_told() -> None:
