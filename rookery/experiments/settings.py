@@ -96,6 +96,11 @@ class RunSettings:
             raise RookeryError(
                 f"--skills FILE is for --algorithm ppo, and {self.algorithm} learns from every control step."
             )
+        if self.init is None and getattr(self.algorithm_config, "reference_kl_coef", 0.0):
+            raise RookeryError(
+                "reference_kl_coef holds a policy near to the one that training starts from: give that by --init RUN, or leave "
+                "it out."
+            )
         if self.data is None and "dataset" in inputs:
             raise RookeryError(f"--algorithm {self.algorithm} learns from demonstrations: give them by --data DIR.")
         if self.data is not None and "dataset" not in (*inputs, *entry.optional):

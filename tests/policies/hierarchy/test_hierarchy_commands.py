@@ -95,6 +95,8 @@ def test_the_skills_of_a_preset_can_be_left_out() -> None:
         (["--skills", "go2-navigat"], "did you mean 'go2-navigate'"),
         (["--skills", "go2-navigate"], "acts every 0.02 s"),
         (["--skills", "go2-navigate", "--algorithm", "sac"], "--skills FILE is for --algorithm ppo"),
+        (["--learn-skills", "together"], "is for a high level above skills: give --skills FILE too"),
+        (["--reference-kl-coef", "0.1"], "near to the one that training starts from: give that by --init RUN"),
     ],
 )
 def test_wrong_skills_end_with_a_sentence(
