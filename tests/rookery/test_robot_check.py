@@ -102,6 +102,7 @@ def test_a_drone_that_hardly_lifts_itself(tmp_path, capsys):
     assert code == 2 and any("hardly more than its weight" in p for p in check["problems"])
 
 
+@pytest.mark.slow
 def test_an_arm(tmp_path, capsys):
     code, check = checked(capsys, str(write_robot(tmp_path, "arm")))
     got = check["figures"]

@@ -65,6 +65,7 @@ def test_ppo_learns_and_the_bundle_proves_it(settings: dict[str, Any], tmp_path:
     assert errors["onnx_max_error"] <= 1e-5 and errors["c_max_error"] <= 1e-5
 
 
+@pytest.mark.slow
 def test_attention_serves_numbers_of_neighbors_that_it_has_not_met() -> None:
     """Learned from one or two neighbors, it finds the mean of four, and better than experts that know each place apart."""
     found = {}

@@ -33,6 +33,7 @@ from rookery.sim2real.links.frames import (
     to_ned,
     yaw_to_ned,
 )
+from rookery.sim2real.links.mavlink import MavlinkLink
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.mavlink import MavlinkDrone
 from rookery.sim2real.vehicles.mission import EARTH_M, HOME, to_global
@@ -185,14 +186,16 @@ def armed(connection: mavutil.mavfile) -> bool:
     return bool(beat(connection).base_mode & mav.MAV_MODE_FLAG_SAFETY_ARMED)
 
 
-def test_refusals(hover_bundle: Path, tmp_path: Path) -> None:
+def test_refusals(hover_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port(2)
     bundle = str(hover_bundle)
+    monkeypatch.setattr(MavlinkLink.open, "__defaults__", (0.3,))
     nobody = run_refused(["fly", bundle, "--link", f"mavlink://127.0.0.1:{port}"])
     assert "no vehicle sends heartbeats" in nobody
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", port))
-        assert "is another program using it" in run_refused(["fly", bundle, "--link", f"mavlink://127.0.0.1:{port}"])
+        taken.bind(("127.0.0.1", port + 1))
+        said = run_refused(["fly", bundle, "--link", f"mavlink://127.0.0.1:{port + 1}"])
+    assert "is another program using it" in said
     assert "unknown protocol" in run_refused(["fly", bundle, "--link", "mavlnk://:14540"])
     assert "unknown option" in run_refused(["fly", bundle, "--link", f"mavlink://:{port}?hovr=0.5"])
     bad = tmp_path / "safety.toml"

@@ -87,7 +87,7 @@ FAULTS: dict[str, Callable[[Flight], None]] = {**faults.FAULTS, "fence": carried
 
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_a_safe_state_within_80_ms(hover_program: Path, fault: str) -> None:
-    faults.check(NativeFlight, hover_program, fault, FAULTS[fault], 2)
+    faults.check(NativeFlight, hover_program, fault, FAULTS[fault], 1)
 
 
 @pytest.mark.slow
