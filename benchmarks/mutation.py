@@ -281,14 +281,13 @@ def begin_again(sample: dict[str, Any], budget_s: float) -> None:
 
 
 def save(samples: list[dict[str, Any]], args: argparse.Namespace) -> None:
-    """Write --out, see tables.py."""
+    """Write --out, see tables.py; notes that stand in the file stay."""
     if args.out is None:
         return
-    rows = [row for sample in samples if (row := line(sample))]
+    before = json.loads(args.out.read_text()) if args.out.exists() else {}
     titles = {"seed": "sample", "mutants": "mutants", "killed": "noticed", "timeout": "of these by time", "survived": "survive",
-              "equivalent": "equivalent", "share": "survive, of those not equivalent", "low": "95 % from", "high": "to",
-              "now": "survive now, not equivalent", "commit": "commit"}  # fmt: skip
-    shares = ("share", "low", "high")
+              "equivalent": "equivalent", "share": "share of the others", "now": "survive now",
+              "share_now": "share now"}  # fmt: skip
     made = {
         "name": "mutation",
         "command": "python benchmarks/mutation.py " + " / ".join(f"--seed {s['seed']}" for s in samples),
@@ -297,14 +296,16 @@ def save(samples: list[dict[str, Any]], args: argparse.Namespace) -> None:
         "date": samples[-1]["date"],
         "wall_s": round(sum(s["wall_s"] for s in samples), 1),
         "metrics": {
-            "sample": "by its seed",
-            "noticed": "a test near to the module failed, or did not end",
-            "survive": "all tests near to it passed in spite of the change, when it was drawn",
+            "seed": "by its seed",
+            "killed": "a test near to the module failed, or took three times as long",
+            "survived": "all of these tests passed in spite of the change, when it was drawn",
             "equivalent": "of the survivors, changes that change no result; the reason is in the file",
-            "survive now": "survivors that the tests written for them and for their like do not notice either",
+            "share": "of mutants that are not equivalent, with its 95 % interval (Wilson)",
+            "now": "survivors that the tests written for them and for their like do not notice either",
         },
-        "columns": [{"key": k, "title": t} | ({"format": ".1%"} if k in shares else {}) for k, t in titles.items()],
-        "rows": rows,
+        "columns": [{"key": key, "title": title} for key, title in titles.items()],
+        "rows": [row for sample in samples if (row := line(sample))],
+        "notes": before.get("notes", ""),
         "samples": samples,
     }
     args.out.write_text(json.dumps(made, indent=1) + "\n")
@@ -318,7 +319,7 @@ def line(sample: Mapping[str, Any]) -> dict[str, Any]:
     survived = [row for row in tried if row["verdict"] == "survived"]
     holes = [row for row in survived if not row.get("equivalent")]
     counted = len(tried) - len(survived) + len(holes)
-    low, high = wilson(len(holes), counted) if counted else (0.0, 1.0)
+    now = sum(row.get("again", row).get("verdict", "survived") == "survived" for row in holes)
     return {
         "seed": sample["seed"],
         "mutants": len(tried),
@@ -326,12 +327,16 @@ def line(sample: Mapping[str, Any]) -> dict[str, Any]:
         "timeout": sum(row["verdict"] == "timeout" for row in tried),
         "survived": len(survived),
         "equivalent": len(survived) - len(holes),
-        "share": len(holes) / max(counted, 1),
-        "low": low,
-        "high": high,
-        "now": sum(row.get("again", row).get("verdict", "survived") == "survived" for row in holes),
-        "commit": sample["commit"],
+        "share": share(len(holes), counted),
+        "now": now,
+        "share_now": share(now, counted),
     }
+
+
+def share(part: int, of: int) -> str:
+    """Such as "5 % (2 to 14)"."""
+    low, high = wilson(part, of) if of else (0.0, 1.0)
+    return f"{100 * part / max(of, 1):.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 if __name__ == "__main__":

@@ -57,22 +57,6 @@ def test_frankas_urdf_is_the_panda():
         )
 
 
-@pytest.mark.parametrize("file", [FRANKA, IIWA], ids=["panda", "iiwa"])
-def test_at_home_an_arm_of_seven_joints_stands_in_its_plane_with_its_elbow_up(file):
-    """By MuJoCo: no joint is beside the plane through base and tool, one is above the tool, none under the base."""
-    m = load_arm(file).model
-    model = m.spec().compile()
-    data = mujoco.MjData(model)
-    for name, angle in zip(m.joints, m.home, strict=True):
-        data.joint(name).qpos[0] = angle
-    mujoco.mj_kinematics(model, data)
-    base = data.xpos[model.body(model.jnt_bodyid[model.joint(m.joints[0]).id]).parentid[0]]
-    anchors = np.array([data.joint(name).xanchor for name in m.joints]) - base
-    assert np.abs(anchors[:, 1]).max() < 0.02
-    assert anchors[:, 2].max() > data.site(m.tool).xpos[2] - base[2]
-    assert anchors[:, 2].min() > -0.05
-
-
 @pytest.mark.parametrize("task", ["table-reach", "table-push", "table-pick-place"])
 def test_frankas_urdf_does_our_pandas_tasks(task):
     assert done(str(FRANKA), task) == 1.0
