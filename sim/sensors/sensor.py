@@ -54,7 +54,7 @@ class Sensors(Buffers):
         }
         self.on = any(self.readers.values())
         made = [r for readers in self.readers.values() for r in readers.values()]
-        cameras: list[Cameras] = [r.cameras for r in made if getattr(r, "cameras", None) is not None]
+        cameras: list[Cameras] = [c for r in made if (c := getattr(r, "cameras", None)) is not None]
         self._visual = VisualRandomization(cameras, rng) if cameras else None
         if self._visual is not None:
             self.child("visual", self._visual)
