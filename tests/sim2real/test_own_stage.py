@@ -26,7 +26,7 @@ def exported(folder: Path, old: str = "", new: str = "") -> Path:
     file = folder / "gain.py"
     file.write_text(example().replace(old, new) if old else example())
     remember(f"{file}:Gain")
-    gain: Link = encoder_class(f"{file}:Gain")(15, 1.0)  # type: ignore[call-arg, assignment]
+    gain: Link = encoder_class(f"{file}:Gain")(15, 1.0)  # type: ignore[call-arg]
     policy = Policy(standard(15, 3, (16,), encoder=[gain]))
     policy.initialize(torch.Generator().manual_seed(0))
     with torch.no_grad():
