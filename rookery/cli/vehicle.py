@@ -22,6 +22,7 @@ EXAMPLES = """
   rookery vehicle drone-hover --protocol crtp
   rookery vehicle table-reach --protocol fci --port 14810
   rookery vehicle table-reach --protocol canopen --port 14810
+  rookery vehicle panda-lift --protocol dynamixel --bus /tmp/servos --port 14810
   rookery vehicle drone-hover --task-config num_drones=4 --protocol mavlink --loss 0.01 --latency-ms 10
   rookery vehicle go2-velocity --protocol unitree --interface lo
 """
@@ -37,10 +38,10 @@ class Args:
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task whose robots are served.")]
     protocol: Annotated[
-        Literal["mavlink", "crtp", "unitree", "fci", "canopen"],
+        Literal["mavlink", "crtp", "unitree", "fci", "canopen", "dynamixel"],
         tyro.conf.arg(
             help="mavlink: PX4's; crtp: the Crazyflie's, both by UDP; unitree: the Go2's low level, by DDS; fci: Franka's, by "
-            "TCP and UDP; canopen: servo drives by CiA 402, on a CAN bus."
+            "TCP and UDP; canopen: servo drives by CiA 402, on a CAN bus; dynamixel: servos of the X series, on a serial port."
         ),
     ] = "mavlink"
     host: Annotated[str, tyro.conf.arg(help="Where telemetry goes until somebody else speaks.")] = "127.0.0.1"
@@ -55,9 +56,10 @@ class Args:
     bus: Annotated[
         str,
         tyro.conf.arg(
-            help="CAN bus of canopen: an interface such as can0, or a multicast group, whose port is --listen."
+            help="canopen: CAN bus, an interface such as can0 or a multicast group, whose port is --listen; python-can's own "
+            "group where left out. dynamixel: path at which the serial port is found."
         ),
-    ] = "239.74.163.2"
+    ] = ""
     interface: Annotated[str, tyro.conf.arg(help="Network interface of unitree.")] = "lo"
     domain: Annotated[int, tyro.conf.arg(help="DDS domain of unitree.")] = 0
     silence_ms: Annotated[
@@ -84,7 +86,7 @@ def run(args: Args) -> int:
         if not 0 <= value < 65536:
             raise RookeryError(f"{name} must be from 0 to 65535, got {value}.")
     network = NetworkConfig(args.latency_ms, args.jitter_ms, args.loss)
-    make = {"unitree": _legs, "canopen": _on_bus}.get(args.protocol, _by_port)
+    make = {"unitree": _legs, "canopen": _on_bus, "dynamixel": _on_bus}.get(args.protocol, _by_port)
     vehicle, servers = make(args, network)
     stopped = False
 
@@ -109,12 +111,14 @@ def _make(args: Args, **config: Any) -> Any:
 
 
 def _on_bus(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:
-    """An arm's drives on a CAN bus."""
+    """An arm's drives on a bus."""
     from rookery.sim2real.links.opening import server_classes
 
     serve_arm, arm = server_classes(args.protocol)
     vehicle = arm(_make(args), args.noise, args.seed)
     station = (args.host, args.port) if args.port else None
+    if args.protocol == "dynamixel":
+        return vehicle, [serve_arm(vehicle, station, args.bus, network)]
     return vehicle, [serve_arm(vehicle, station, args.bus, args.listen or None, network=network, seed=args.seed)]
 
 

@@ -37,6 +37,15 @@ class Address:
         except ValueError:
             raise RookeryError(f"{name} must be a number in {self.url}, got {text!r}.") from None
 
+    def whole(self, name: str, default: int, most: int) -> int:
+        """A whole number from 0 to `most` among the options."""
+        value = self.option(name, default)
+        if not 0 <= value <= most or value != int(value):
+            raise RookeryError(
+                f"{name} must be a whole number from 0 to {most} in {self.url}, got {self.options[name]!r}."
+            )
+        return int(value)
+
     def allow(self, *names: str) -> None:
         """Refuse options that the protocol does not have."""
         for name in self.options:

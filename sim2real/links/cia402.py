@@ -127,7 +127,6 @@ def velocity_scale(code: int, increments: float) -> float:
     return position_scale(code, increments) * seconds[per]
 
 
-NOISE_SHARE = 0.01  # of a drive's range, that a measured position may be outside of it
 RPM = 2.0 * math.pi / 60.0  # rad/s
 
 TARGET = struct.Struct("<Hi")
@@ -165,12 +164,3 @@ class DriveUnits:
     lower: float
     upper: float
     speed: float
-
-    def target(self, value: float) -> int:
-        """Position units of rad or m, held within the limits."""
-        return round(min(max(value, self.lower), self.upper) * self.position)
-
-    def holds(self, value: float) -> bool:
-        """True where a measured position is within the limits, but for noise."""
-        margin = NOISE_SHARE * (self.upper - self.lower)
-        return self.lower - margin <= value <= self.upper + margin

@@ -10,6 +10,7 @@ from typing import Any
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.links import cia402
 from rookery.sim2real.links.cia402 import DriveUnits
+from rookery.sim2real.links.drive_link import within
 
 NO_OBJECT = (0x06020000, 0x06090011, 0x060A0023)
 """Abort codes of objects that a drive does not have."""
@@ -119,7 +120,7 @@ class DriveSetup:
         torque = self.read(cia402.RATED_TORQUE, 0, "I") * 1e-6 * turns
         out = DriveUnits(position, velocity, torque, lower, upper, speed)
         at = self.position(out)
-        if not out.holds(at):
+        if not within(at, lower, upper):
             raise self._refuse(f"is at {at:.3f}, outside of its own limits ({lower:.3f} to {upper:.3f})")
         return out
 

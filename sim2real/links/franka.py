@@ -59,8 +59,8 @@ class FrankaLink(Link):
             raise RookeryError(
                 f"the contract's joints are {', '.join(self.drive.names)}, and an arm's are {', '.join(servo.JOINTS)}."
             )
-        port = address.option("tracker", 0)
-        self._tracker = Tracker(int(port)) if port else None
+        port = address.whole("tracker", 0, 65535)
+        self._tracker = Tracker(port) if port else None
         self._grips = self.drive.grips and address.option("gripper", 1) != 0
         self._shared = servo.Shared.make()
         self._processes: list[Any] = []

@@ -17,6 +17,7 @@ LINKS = {
     "franka": ("franka", "FrankaLink"),
     "unitree": ("unitree", "UnitreeLink"),
     "canopen": ("canopen", "CanopenLink"),
+    "dynamixel": ("dynamixel", "DynamixelLink"),
 }
 """Protocols, with the module of rookery.sim2real.links and the class."""
 SERVERS = {
@@ -25,6 +26,7 @@ SERVERS = {
     "unitree": ("unitree", "UnitreeGo2", "joints", "JointVehicle"),
     "fci": ("fci", "FciArm", "arm", "ArmVehicle"),
     "canopen": ("canopen", "CanopenArm", "drive_arm", "DriveArm"),
+    "dynamixel": ("dynamixel", "DynamixelArm", "drive_arm", "DriveArm"),
 }
 """Protocols that vehicles are served over, with the modules of rookery.sim2real.vehicles and the classes of server and
 vehicle."""

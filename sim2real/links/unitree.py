@@ -95,7 +95,7 @@ class UnitreeLink(Link):
         cyclone()
         self._clock = clock
         self._interface = address.host
-        self._domain = int(address.option("domain", 0))
+        self._domain = address.whole("domain", 0, 232)
         self._hold_s = address.option("hold", HOLD_S)
         self._contract = JointTargets(group)
         self._order: JointOrder | None = None

@@ -28,7 +28,7 @@ class CanopenArm:
     Args:
         vehicle: the simulated arm.
         station: where the tracker's datagrams go; None for none.
-        channel, port, interface: of the bus, see `open_bus`.
+        channel, port, interface: of the bus, see `open_bus`; "" for the multicast group of python-can.
         network: faults of the bus.
         seed: of them.
 
@@ -37,11 +37,12 @@ class CanopenArm:
     """
 
     def __init__(
-        self, vehicle: DriveArm, station: Peer | None = None, channel: str = GROUP, port: int | None = None,
+        self, vehicle: DriveArm, station: Peer | None = None, channel: str = "", port: int | None = None,
         interface: str = "", network: NetworkConfig | None = None, seed: int = 0,
     ) -> None:  # fmt: skip
         import can
 
+        channel = channel or GROUP
         self.vehicle = vehicle
         self.channel = channel
         self.bus = open_bus(channel, port, interface)

@@ -437,7 +437,8 @@ class CanopenDrive:
         if self.state != cia402.OPERATIONAL_STATE:
             return
         for pdo in self._received:
-            if pdo.timer_ms and pdo.on and now - pdo.stamp > pdo.timer_ms / 1e3 > 0.0 and math.isfinite(pdo.stamp):
+            heard = pdo.on and math.isfinite(pdo.stamp)
+            if heard and 0.0 < pdo.timer_ms / 1e3 < now - pdo.stamp:
                 pdo.stamp = -math.inf
                 self.axis.abort_connection(self._abort_option, NO_SETPOINT)
         for pdo in self._sent:

@@ -23,13 +23,14 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.links import cia402
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.can_bus import GROUP
-from rookery.sim2real.links.canopen import CanopenLink, node_numbers
+from rookery.sim2real.links.canopen import CanopenLink
+from rookery.sim2real.links.drive_link import id_numbers
 from rookery.sim2real.runtime.clock import ManualClock
 from rookery.sim2real.runtime.pilot import Phase
 from rookery.sim2real.vehicles.axis import Axis, AxisLimits
 from rookery.sim2real.vehicles.canopen import CanopenArm
-from tests.sim2real.runtime.can_reaches import CanReach, drives, running, step
 from tests.sim2real.runtime.canopen_master import connect, map_pdos
+from tests.sim2real.runtime.drive_reaches import CanReach, drives, running, step
 from tests.sim2real.runtime.processes import fly, flying, free_port, tried_again, vehicle
 from tests.sim2real.runtime.reaches import controller
 from tests.sim2real.runtime.test_faults import SAFE_S
@@ -475,6 +476,20 @@ def test_it_reaches_on_where_a_third_of_the_frames_is_lost(reach_bundle: Path) -
         assert flight.link.statistics()["lost_cycles"] > 100
 
 
+@pytest.mark.slow
+def test_arming_resets_a_drive_s_fault(reach_bundle: Path) -> None:
+    with closing(CanReach(reach_bundle)) as flight:
+        flight.pilot.check()
+        for axis in flight.vehicle.axes[2:4]:
+            axis.fail(0x8611)
+        flight.run(4)
+        assert [a.state for a in flight.vehicle.axes[1:4]] == [cia402.SWITCH_ON_DISABLED, cia402.FAULT, cia402.FAULT]
+        flight.pilot.start()
+        flight.run(16)
+        assert all(a.enabled for a in flight.vehicle.axes)
+        assert flight.pilot.phase is Phase.ENTRY
+
+
 # -- refusals ------------------------------------------------------------------------------------------------------
 
 
@@ -487,15 +502,18 @@ def test_wrong_addresses_are_refused(reach_bundle: Path, walk_bundle: Path) -> N
     assert "must name a CAN bus" in refused("canopen://")
     assert "unknown option" in refused("canopen://can0?node=1")
     assert "moves 7 joints" in refused("canopen://can0?nodes=1-6")
-    assert "nodes must be numbers" in refused("canopen://can0?nodes=1-x")
+    assert "drives must be numbers" in refused("canopen://can0?nodes=1-x")
     assert "different numbers from 1 to 126" in refused("canopen://can0?nodes=1,1,2,3,4,5,6")
     assert "is a joint's" in refused("canopen://can0?gripper=3")
+    for wrong in ("gripper=nan", "gripper=1.5", "tracker=1e99", "tracker=-1", "bitrate=inf"):
+        assert "must be a whole number" in refused(f"canopen://can0?{wrong}")
+    assert "hold must be" in refused("canopen://can0?hold=nan")
     assert "sync must be" in refused("canopen://can0?sync=0.5")
     assert "hold must be" in refused("canopen://can0?hold=0.001")
     assert "cannot open the CAN bus nothere (socketcan)" in refused("canopen://nothere")
     assert "node 1 (joint1) does not answer" in refused("canopen://nobody?bus=virtual")
     assert "a link to an arm" in refused("canopen://can0", walk_bundle)
-    assert node_numbers("3,5-7", "") == [3, 5, 6, 7]
+    assert id_numbers("3,5-7", 9, "") == [3, 5, 6, 7]
 
 
 def refusal_of(server: CanopenArm, bundle: Path, options: str = "") -> str:
@@ -530,7 +548,7 @@ def test_other_drives_are_refused(reach_bundle: Path, thorough: bool) -> None:
         return change
 
     assert "node 3 (joint3) is no servo drive: its device profile is 401" in changed(put(3, 0x1000, 0, "I", 401))
-    assert "node 6 should drive joint4" in changed(lambda server: None, "nodes=1,2,3,6,5,4,7")
+    assert "drive 6 should be that of joint4" in changed(lambda server: None, "nodes=1,2,3,6,5,4,7")
     if not thorough:
         server.close()
         return
@@ -626,7 +644,7 @@ def test_damaged_frames_to_the_link(reach_bundle: Path, count: int) -> None:
         sent: list[tuple[int, bytes]] = []
         link._put = lambda cob, data: sent.append((cob, data))
         for i, (cob, data) in enumerate(frames(random.Random(count), count)):
-            flight._take(cob, data, flight.clock.moment)
+            flight.take(cob, data, flight.clock.moment)
             if i % 50 == 0:
                 flight.clock.moment += 0.004
                 flight.pilot.step()

@@ -1,4 +1,4 @@
-"""An arm on a CAN bus in lock-step: drives, link and pilot on a bus in this process, by a clock that a test turns."""
+"""Arms with a drive for each joint in lock-step: drives, link and pilot in this process, by a clock that a test turns."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import can
 import pytest
 
 import rookery
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.canopen import CanopenLink
-from rookery.sim2real.runtime.pilot import Phase
+from rookery.sim2real.links.dynamixel import DynamixelLink
+from rookery.sim2real.links.dynamixel_protocol import ServoPacket
 from rookery.sim2real.vehicles.canopen import CanopenArm
 from rookery.sim2real.vehicles.drive_arm import DriveArm
+from rookery.sim2real.vehicles.dynamixel import DynamixelArm
 from tests.sim2real.runtime.reaches import Reach
 
-SYNC_S = 0.004
 _numbers = itertools.count()
 
 
@@ -32,7 +32,7 @@ def drives(task: str = "table-reach", seed: int = 0, channel: str = "", **option
     return CanopenArm(arm, channel=channel or f"test-{next(_numbers)}", interface="virtual")
 
 
-def step(server: CanopenArm, count: int = 1) -> None:
+def step(server: Any, count: int = 1) -> None:
     """Periods of drives and physics."""
     for _ in range(count):
         server.receive()
@@ -41,7 +41,7 @@ def step(server: CanopenArm, count: int = 1) -> None:
 
 
 @contextmanager
-def running(server: CanopenArm) -> Iterator[None]:
+def running(server: Any) -> Iterator[None]:
     """The drives run in a thread, as fast as they can: for clients that wait for answers."""
     over = threading.Event()
 
@@ -59,36 +59,33 @@ def running(server: CanopenArm) -> Iterator[None]:
         thread.join()
 
 
-class CanReach(Reach):
-    """`run` takes control steps of the policy; the master's thread is stepped, too.
+class DriveReach(Reach):
+    """`run` takes control steps of the policy; the link's thread is stepped, too.
 
     Attributes:
-        spoil: takes a frame that a drive has sent, and gives what arrives; None for nothing.
+        spoil: takes the number of a drive and what it has sent, and gives what arrives; None for nothing.
+        cycle_s: s, of the link.
     """
 
+    cycle_s: float
+
     def __init__(self, bundle: Path, **options: Any) -> None:
-        self.spoil = lambda cob, data: data
+        self.spoil: Any = lambda number, sent: sent
         self._substeps = 0
         self._safe_at = math.nan
         super().__init__(bundle, **options)
 
-    def connect(self, seed: int) -> Any:
-        self.server = drives(self.controller.contract.task_id, seed, noise=self._noise)
-        channel = self.server.channel
-        url = f"canopen://{channel}?bus=virtual&gripper=8"
-        link = CanopenLink(parse_address(url), self.controller.spec, self.clock)
-        link._run = lambda: None  # type: ignore[method-assign]
-        link.vehicle = self.server.vehicle  # type: ignore[attr-defined]
-        link.receive = lambda: None  # type: ignore[attr-defined]
-        self._take, link.take_frame = link.take_frame, self.take  # type: ignore[method-assign]
-        self._open, link.open = link.open, self.open  # type: ignore[method-assign]
-        return link
+    def serve(self, task: str, seed: int) -> tuple[Any, Any]:
+        """Drives, and a link to them that is not open; what arrives passes `spoil`."""
+        raise NotImplementedError
 
-    def take(self, cob: int, data: bytes, now: float) -> None:
-        """A frame on its way to the link, and what the tracker sees."""
-        arrived = self.spoil(cob, data)
-        if arrived is not None:
-            self._take(cob, arrived, now)
+    def connect(self, seed: int) -> Any:
+        self.server, link = self.serve(self.controller.contract.task_id, seed)
+        link._run = lambda: None
+        link.vehicle = self.server.vehicle
+        link.receive = lambda: None
+        self._open, link.open = link.open, self.open
+        return link
 
     def open(self, timeout_s: float = 10.0) -> Any:
         with pytest.MonkeyPatch.context() as patch, running(self.server):
@@ -112,7 +109,7 @@ class CanReach(Reach):
             while self.clock.moment < self._due - 1e-9:
                 self.world()
                 self._substeps += 1
-                if self.runtime_alive and self._substeps % round(SYNC_S / self.vehicle.period) == 0:
+                if self.runtime_alive and self._substeps % round(self.cycle_s / self.vehicle.period) == 0:
                     self.link._cycle()
                 self._look()
 
@@ -132,8 +129,8 @@ class CanReach(Reach):
         return not any(a.enabled for a in self.vehicle.axes[:7]) or self.link._mode == "stopping"
 
     def close(self) -> None:
+        self.link._leave()
         self.server.close()
-        self.link._bus.shutdown()
 
 
 class Cameras:
@@ -141,7 +138,7 @@ class Cameras:
 
     port = 0
 
-    def __init__(self, server: CanopenArm) -> None:
+    def __init__(self, server: Any) -> None:
         self._vehicle = server.vehicle
         self.values: dict[str, Any] = {}
         self.heard = -math.inf
@@ -158,12 +155,50 @@ class Cameras:
         """Nothing to free."""
 
 
-def policy(flight: CanReach) -> None:
-    """Until the policy acts."""
-    flight.begin()
-    assert flight.pilot.phase is Phase.POLICY
+class CanReach(DriveReach):
+    """Over CANopen."""
+
+    cycle_s = 0.004
+
+    def serve(self, task: str, seed: int) -> tuple[CanopenArm, CanopenLink]:
+        server = drives(task, seed, noise=self._noise)
+        url = f"canopen://{server.channel}?bus=virtual&gripper=8"
+        link = CanopenLink(parse_address(url), self.controller.spec, self.clock)
+        self.take = take = link.take_frame
+
+        def arrive(cob: int, data: bytes, now: float) -> None:
+            arrived = self.spoil(cob, data)
+            if arrived is not None:
+                take(cob, arrived, now)
+
+        link.take_frame = arrive  # type: ignore[method-assign]
+        return server, link
 
 
-def channel_of(server: CanopenArm) -> can.BusABC:
-    """Another program's place on the bus."""
-    return can.Bus(channel=server.channel, interface="virtual")
+def servos(task: str = "table-reach", seed: int = 0, path: str = "", **options: Any) -> DynamixelArm:
+    """A served arm on a serial port."""
+    return DynamixelArm(DriveArm(rookery.make(task, num_envs=1, seed=seed), seed=seed, **options), path=path)
+
+
+class ServoReach(DriveReach):
+    """Over a serial port."""
+
+    cycle_s = 0.01
+
+    @property
+    def safe(self) -> bool:
+        """Whether no servo moves by the policy any more: without brakes they stay on, and hold."""
+        return not any(a.enabled for a in self.vehicle.axes[:7]) or self.link._mode != "moving"
+
+    def serve(self, task: str, seed: int) -> tuple[DynamixelArm, DynamixelLink]:
+        server = servos(task, seed, noise=self._noise)
+        link = DynamixelLink(parse_address(f"dynamixel://{server.port}?gripper=8"), self.controller.spec, self.clock)
+        self.take = take = link.take_packet
+
+        def arrive(packet: ServoPacket, now: float) -> None:
+            arrived = self.spoil(packet.id, packet)
+            if arrived is not None:
+                take(arrived, now)
+
+        link.take_packet = arrive  # type: ignore[method-assign]
+        return server, link

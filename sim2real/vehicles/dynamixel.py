@@ -1,0 +1,116 @@
+"""Our simulated arm as X-series servos on a serial port, a pseudo terminal: IDs 1 to 7 for the joints, 8 for the gripper.
+
+The servos are as strong as the arm's joints, which no servo of that series is. What they do not measure, the places of objects,
+goes out by UDP as a tracker's (sim2real/links/tracker.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import socket
+import tty
+from pathlib import Path
+
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.links import tracker
+from rookery.sim2real.links.dynamixel_protocol import PacketReader, ServoPacket
+from rookery.sim2real.vehicles.drive_arm import DriveArm
+from rookery.sim2real.vehicles.dynamixel_servo import DynamixelServo, answers
+from rookery.sim2real.vehicles.network import NetworkConfig
+from rookery.sim2real.vehicles.port import Peer
+
+MODEL = 1020  # an XM430-W350
+TRAVEL_RAD = 2.0  # of the gripper's servo from closed to open
+TRACKED = 10  # steps between two datagrams of the tracker
+LONGEST = 4096  # bytes that are taken in a step
+
+
+class DynamixelArm:
+    """An arm's servos on a port.
+
+    Args:
+        vehicle: the simulated arm.
+        station: where the tracker's datagrams go; None for none.
+        path: of a link to the pseudo terminal, which is replaced where it is a link; "" for none.
+        network: must be without faults.
+
+    Attributes:
+        port: path of the pseudo terminal.
+
+    Raises:
+        RookeryError: faults of a network are asked for, or something else than a link has that path.
+    """
+
+    def __init__(
+        self, vehicle: DriveArm, station: Peer | None = None, path: str = "", network: NetworkConfig | None = None
+    ) -> None:  # fmt: skip
+        if network is not None and network != NetworkConfig():
+            raise RookeryError("a serial port has no latency, jitter or loss: leave them out with dynamixel.")
+        self.vehicle = vehicle
+        count = len(vehicle.joints)
+        self.servos = []
+        for i, axis in enumerate(vehicle.axes):
+            width = axis.limits.upper - axis.limits.lower
+            travel, middle = (1.0, 0.0) if i < count else (width / TRAVEL_RAD, axis.limits.lower + 0.5 * width)
+            self.servos.append(
+                DynamixelServo(i + 1, MODEL, axis, functools.partial(vehicle.encoder, i), travel, middle)
+            )
+        self._master, self._slave = os.openpty()
+        tty.setraw(self._slave)
+        os.set_blocking(self._master, False)
+        self.port = os.ttyname(self._slave)
+        self._link = Path(path) if path else None
+        self._make_link()
+        self.where = f"serial port {path or self.port}, servos 1 to {len(self.servos)}"
+        self._station = station
+        if station is not None:
+            self.where += f", objects to udp://{station[0]}:{station[1]}"
+        self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._reader = PacketReader()
+        self._steps = 0
+
+    def _make_link(self) -> None:
+        if self._link is None:
+            return
+        try:
+            if self._link.is_symlink():
+                self._link.unlink()
+            self._link.symlink_to(self.port)
+        except OSError as error:
+            os.close(self._master)
+            os.close(self._slave)
+            raise RookeryError(
+                f"cannot make the link {self._link} to the serial port ({error.strerror}): choose another --bus."
+            ) from None
+
+    def receive(self) -> None:
+        """Take the bytes that have arrived, and answer."""
+        with contextlib.suppress(BlockingIOError, OSError):
+            for packet in self._reader.feed(os.read(self._master, LONGEST)):
+                self.take_packet(packet)
+
+    def take_packet(self, packet: ServoPacket) -> None:
+        """Give a packet to the servos."""
+        for answer in answers(self.servos, packet):
+            with contextlib.suppress(BlockingIOError, OSError):  # nobody reads
+                os.write(self._master, answer.pack())
+
+    def send(self) -> None:
+        """Let the servos judge the bus's silence after a step, and send what the tracker sees."""
+        for servo in self.servos:
+            servo.tick(self.vehicle.now)
+        self._steps += 1
+        if self._station is not None and self._steps % TRACKED == 0:
+            seen = {n: x for n, x in self.vehicle.sense().values.items() if n in self.vehicle.objects}
+            with contextlib.suppress(OSError):
+                self._sender.sendto(tracker.pack(seen), self._station)
+
+    def close(self) -> None:
+        """Free the port."""
+        if self._link is not None and self._link.is_symlink():
+            self._link.unlink()
+        os.close(self._master)
+        os.close(self._slave)
+        self._sender.close()
