@@ -75,6 +75,7 @@ WORDS = {
 NEEDS = {
     "ablation": "trainings of an hour",
     "curriculum": "trainings of an hour",
+    "decompose": "CoACD, on which nothing here depends",
     "gate_ranking_families": "hours: nothing makes it smaller",
     "learning": "five trainings to the end",
     "multi_agent_libraries": "scripts that tests/sim/adapters/test_library_scripts.py runs",
