@@ -24,6 +24,7 @@ COMMANDS = {
     "new": "write a project with a task or robot of your own",
     "list": "every task: agents, observation and action sizes, engines",
     "train": "learn a policy, with live progress; makes a run folder",
+    "sweep": "train with many different settings, and rank them",
     "reproduce": "train a policy of the zoo again, by its recipe",
     "play": "make a video of a policy",
     "eval": "measure a policy over many episodes",

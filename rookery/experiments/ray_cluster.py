@@ -1,4 +1,4 @@
-"""A Ray cluster for the workers of a training: this machine alone, or one that runs already."""
+"""A Ray cluster for workers, trials or episodes: this machine alone, or one that runs already."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +18,8 @@ from rookery.sim.errors import RookeryError
 
 LIBRARIES = ("rookery", "torch", "numpy", "numba", "mujoco", "pybullet")
 """Whose versions must be the same everywhere: results depend on them."""
+LOSSES = 3
+"""How often a task whose process is lost is done again."""
 CONNECT_S = 5.0
 """s within which the head of a cluster must answer."""
 STORE_BYTES = 100_000_000
@@ -32,7 +34,7 @@ def _ray() -> Any:
         import ray
         import ray.train.torch
     except ImportError as error:
-        raise RookeryError("--workers needs Ray: pip install 'rookery[ray]'.") from error
+        raise RookeryError("several processes or machines need Ray: pip install 'rookery[ray]'.") from error
     return ray
 
 
@@ -43,13 +45,24 @@ class Cluster:
         address: "local", "auto", or of the head, such as "10.0.0.4:6379".
         workers: how many.
         cpus: processors of each.
+        kind: of workers, for messages.
+        advice: where there are too few processors.
 
     Raises:
         RookeryError: no cluster, or one with fewer processors.
     """
 
-    def __init__(self, address: str, workers: int, cpus: float) -> None:
+    def __init__(
+        self,
+        address: str,
+        workers: int,
+        cpus: float,
+        kind: str = "workers",
+        advice: str = "give fewer --workers, or a smaller --worker-cpus",
+    ) -> None:
         self.address = address
+        self.kind = kind
+        self.advice = advice
         self.workers = workers
         self.cpus = cpus
         self._ray = _ray()
@@ -100,15 +113,40 @@ class Cluster:
 
     def _too_few(self, have: float, where: str) -> RookeryError:
         return RookeryError(
-            f"{self.workers} workers of {self.cpus:g} processors need {self.workers * self.cpus:g}, and {where} has {have:g}: "
-            "give fewer --workers, or a smaller --worker-cpus."
+            f"{self.workers} {self.kind} of {self.cpus:g} processors need {self.workers * self.cpus:g}, and {where} has "
+            f"{have:g}: {self.advice}."
         )
 
-    def check_nodes(self, folder: Path) -> None:
-        """Refuse machines that would train something else, or cannot read the run.
+    def processors(self) -> float:
+        """Processors of all machines."""
+        return float(self._ray.cluster_resources().get("CPU", 1.0))
+
+    def each(self, work: Callable[[Any], Any], orders: list[Any]) -> Iterator[tuple[int, Any]]:
+        """Call ``work(order)`` for each of the orders, on a processor each, and anew where a process is lost.
+
+        Yields:
+            the place of an order, and the result, as they come.
+        """
+        ray = self._ray
+        task = ray.remote(num_cpus=1, max_retries=LOSSES)(work)
+        places = {task.remote(order): i for i, order in enumerate(orders)}
+        waiting = list(places)
+        while waiting:
+            done, waiting = ray.wait(waiting)
+            for reply in done:
+                try:
+                    yield places[reply], ray.get(reply)
+                except ray.exceptions.WorkerCrashedError as error:
+                    raise RookeryError(f"a process of the cluster was lost {LOSSES + 1} times: try again.") from error
+
+    def check_nodes(
+        self, folder: Path | None, advice: str = "give --out a folder that all machines of the cluster share"
+    ) -> None:
+        """Refuse machines that would compute something else, or cannot read the run.
 
         Args:
-            folder: of the run.
+            folder: of the run; None for none.
+            advice: for a machine that does not see it.
 
         Raises:
             RookeryError: other versions of Rookery or a library, or a machine that does not see the folder.
@@ -118,8 +156,9 @@ class Cluster:
         ray = self._ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        token = folder / f".seen-{uuid.uuid4().hex}"
-        token.touch()
+        token = Path(os.devnull) if folder is None else folder / f".seen-{uuid.uuid4().hex}"
+        if folder is not None:
+            token.touch()
         try:
             look = ray.remote(num_cpus=0)(_look)
             nodes = {n["NodeID"]: n["NodeManagerHostname"] for n in ray.nodes() if n["Alive"]}
@@ -132,12 +171,11 @@ class Cluster:
                 theirs, sees = ray.get(found)
                 _compare(mine, theirs, nodes[node])
                 if not sees:
-                    raise RookeryError(
-                        f"{nodes[node]} does not see {folder}: give --out a folder that all machines of the cluster share."
-                    )
+                    raise RookeryError(f"{nodes[node]} does not see {folder}: {advice}.")
         finally:
-            with contextlib.suppress(OSError):
-                token.unlink()
+            if folder is not None:
+                with contextlib.suppress(OSError):
+                    token.unlink()
 
     def mailbox(self) -> WorkerMailbox:
         """A new mailbox, on this machine."""

@@ -1,0 +1,59 @@
+"""The objective of a trial, from the progress.csv of its run folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from rookery.policies.training.logging import LOG_BYTES
+from rookery.sim.untrusted import read_text
+
+__all__ = ["SHARE", "column_of", "objective", "read_progress"]
+
+SHARE = 0.1
+"""Part of the steps made so far, the latest, over which a figure is averaged."""
+AUTO = "auto"
+"""Success where the task has it, and the return elsewhere."""
+Row = dict[str, float]
+
+
+def read_progress(run: Path) -> list[Row]:
+    """The rows of a run's progress.csv that are whole; none where there is no file."""
+    try:
+        text = read_text(run / "progress.csv", LOG_BYTES)
+    except (OSError, ValueError):
+        return []
+    rows = []
+    for line in csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline="")):
+        try:
+            rows.append({k: float(v) for k, v in line.items() if k and v})
+        except (TypeError, ValueError):
+            continue
+    return [row for row in rows if "steps" in row]
+
+
+def column_of(metric: str, rows: list[Row]) -> str:
+    """The column of progress.csv that a metric's name stands for."""
+    if metric == AUTO:
+        metric = "success" if any("metric/success" in row for row in rows) else "return"
+    return "metric/success" if metric == "success" else metric
+
+
+def objective(rows: list[Row], metric: str, steps: float) -> float | None:
+    """The mean of a figure over the episodes, of the exploring policy, that ended in the last SHARE of the first `steps`.
+
+    Args:
+        rows: of `read_progress`.
+        metric: "success", "return", "auto", or the name of a column.
+        steps: control steps.
+
+    Returns:
+        the mean, weighted by the episodes of each row; that of the latest row with the figure where none lies in the window;
+        None where no row has it.
+    """
+    column = column_of(metric, rows)
+    having = [row for row in rows if column in row and row["steps"] <= steps]
+    latest = [row for row in having if row["steps"] > (1.0 - SHARE) * steps] or having[-1:]
+    total = sum(row.get("episodes", 1.0) for row in latest)
+    return sum(row[column] * row.get("episodes", 1.0) for row in latest) / total if total else None
