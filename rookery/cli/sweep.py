@@ -127,7 +127,7 @@ def _begun(args: Args) -> SettingsSweep:
     from rookery.experiments.sweep.space import read_space
     from rookery.experiments.sweep.sweep import SAMPLERS, SCHEDULERS, SettingsSweep, SweepPlan
     from rookery.tasks.registry import find
-    from rookery.tasks.trust import remember
+    from rookery.sim.trust import remember
 
     if args.task is None or args.space is None:
         raise RookeryError("`rookery sweep` needs TASK and --space FILE, or --resume DIR: see `rookery sweep --help`.")
@@ -157,7 +157,7 @@ def _begun(args: Args) -> SettingsSweep:
 def _resumed(args: Args) -> SettingsSweep:
     """A sweep that goes on."""
     from rookery.experiments.sweep.sweep import open_sweep
-    from rookery.tasks.trust import refuse_untrusted
+    from rookery.sim.trust import refuse_untrusted
 
     assert args.resume is not None
     like = Args()
