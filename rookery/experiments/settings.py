@@ -96,7 +96,8 @@ class RunSettings:
             raise RookeryError(
                 f"--skills FILE is for --algorithm ppo, and {self.algorithm} learns from every control step."
             )
-        if self.init is None and getattr(self.algorithm_config, "reference_kl_coef", 0.0):
+        held = getattr(self.algorithm_config, "reference_kl_coef", None)
+        if self.init is None and held:
             raise RookeryError(
                 "reference_kl_coef holds a policy near to the one that training starts from: give that by --init RUN, or leave "
                 "it out."
