@@ -26,7 +26,8 @@ NEAR_M = 0.3  # m, from the robot: there a pillar costs
 class PillarField(Task):
     """Base of tasks on a field of pillars, in rows of three across the way from the start to the goal, along world x.
 
-    Subclasses keep ``self.goal_place`` and call `check_field`, `add_pillars`, `place_pillars`, `begin_way` and `follow_way`.
+    Subclasses keep ``self.goal_place`` and call `check_field`, `add_pillars`, `setup_field`, `place_pillars`, `begin_way` and
+    `follow_way`.
 
     Attributes:
         pillars: their bodies.
@@ -94,8 +95,8 @@ class PillarField(Task):
         for i, (name, radius) in enumerate(zip(self.pillar_names, self.radii.tolist(), strict=True)):
             scene.add(partial(make, radius, high), name, pos=(2.0 + 2.0 * i, 20.0, 0.5 * high + FLOOR_GAP))
 
-    def setup(self) -> None:
-        super().setup()  # type: ignore[safe-super]  # of the robot's task, next in order
+    def setup_field(self) -> None:
+        """Make the views and the buffers of the field."""
         n = self.world.num_envs
         self.pillars = self.world.bodies([f"{name}/base" for name in self.pillar_names])
         for name in ("gap", "least_clearance", "distance", "progress", "there_at"):

@@ -96,7 +96,7 @@ class RunSettings:
             raise RookeryError(
                 f"--skills FILE is for --algorithm ppo, and {self.algorithm} learns from every control step."
             )
-        held = getattr(self.algorithm_config, "reference_kl_coef", None)
+        held: object = getattr(self.algorithm_config, "reference_kl_coef", None)
         if self.init is None and held:
             raise RookeryError(
                 "reference_kl_coef holds a policy near to the one that training starts from: give that by --init RUN, or leave "

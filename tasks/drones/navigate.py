@@ -125,6 +125,7 @@ class Navigate(PillarField, DroneTask):
 
     def setup(self) -> None:
         super().setup()
+        self.setup_field()
         self.contact = self.world.contact_sensor("drone_0/collision", self._obstacles)
         self._ceiling = self.cfg.pillar_height_m - self.drone.body_height  # m
 

@@ -102,6 +102,7 @@ class LeggedNavigate(PillarField, LeggedTask):
 
     def setup(self) -> None:
         super().setup()
+        self.setup_field()
         n = self.world.num_envs
         self.buffer("goal", n, 3)
         self._level = torch.zeros(n)
