@@ -126,8 +126,8 @@ def _begun(args: Args) -> SettingsSweep:
     from rookery.experiments.settings import RunSettings, read_settings
     from rookery.experiments.sweep.space import read_space
     from rookery.experiments.sweep.sweep import SAMPLERS, SCHEDULERS, SettingsSweep, SweepPlan
-    from rookery.tasks.registry import find
     from rookery.sim.trust import remember
+    from rookery.tasks.registry import find
 
     if args.task is None or args.space is None:
         raise RookeryError("`rookery sweep` needs TASK and --space FILE, or --resume DIR: see `rookery sweep --help`.")
