@@ -73,8 +73,8 @@ def draw_curves(sweep: SettingsSweep, rows: list[dict[str, Any]]) -> str:
     for row in (r for r in reversed(rows) if r["objective"] is not None):
         progress = read_progress(sweep.trial(row["trial"]).run)
         chosen = progress[:: max(1, len(progress) // POINTS)] + progress[-1:]
-        points = [(r["steps"], objective(progress, sweep.plan.metric, r["steps"])) for r in chosen]
-        curves.append((row["trial"], [(x, y) for x, y in points if y is not None]))
+        figures = [(r["steps"], objective(progress, sweep.plan.metric, r["steps"])) for r in chosen]
+        curves.append((row["trial"], [(x, y) for x, y in figures if y is not None]))
     every = [p for _, points in curves for p in points]
     axes = DiagramAxes([0.0, *(x for x, _ in every)], [y for _, y in every])
     last = max(x for x, _ in every)
