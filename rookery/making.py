@@ -191,6 +191,7 @@ def make_part(
     fixed: dict[str, float] | None = None,
     config: dict[str, Any] | None = None,
     weights: dict[str, float] | None = None,
+    option: str = "--workers",
 ) -> tuple[Env, ShardStates]:
     """The worlds of one worker of several that train together, and what takes apart and joins states of all of them.
 
@@ -199,6 +200,7 @@ def make_part(
         num_envs: worlds of all workers together.
         worker: which of how many.
         engine, seed, randomize, fixed, config, weights: as of `make`.
+        option: of the command line that divides them, for messages.
 
     Raises:
         RookeryError: worlds that cannot be divided so.
@@ -213,7 +215,7 @@ def make_part(
     entry = find(task)
     if entry.members or entry.wrapper:
         what = "is a set of tasks" if entry.members else "has a frozen policy"
-        raise RookeryError(f"{entry.id} {what}, whose worlds stay in one process: leave out --workers.")
+        raise RookeryError(f"{entry.id} {what}, whose worlds stay in one process: leave out {option}.")
     engine = entry.engines[0] if engine is None else entry.check(engine)
     arguments: dict[str, Any] = {"task": task, "engine": engine, "device": "cpu", "seed": check_seed(seed)}
     arguments |= {"randomize": randomize, "fixed": fixed, "config": dict(config or {}), "threads": 0}
@@ -223,7 +225,7 @@ def make_part(
     shardable = one.task.shardable
     one.close()
     if not shardable:
-        raise RookeryError(f"the worlds of {entry.id} with this config cannot be divided: leave out --workers.")
+        raise RookeryError(f"the worlds of {entry.id} with this config cannot be divided: leave out {option}.")
     slices = divided(num_envs, worker.size)
     own = slices[worker.rank]
     env: Env = make_shard(num_envs=own.stop - own.start, first=own.start, total=num_envs, **arguments)

@@ -225,14 +225,47 @@ def evaluate(
     Raises:
         RookeryError: fewer than one episode asked for, or than a ConcatEnv has tasks.
     """
+    quota = quota_of(env.num_envs, episodes, _turns(env, episodes))
+    columns = play_episodes(env, act, quota, seed, progress, record)
+    return report(env, columns, episodes)
+
+
+def quota_of(worlds: int, episodes: int, turns: Tensor | None = None) -> Tensor:
+    """[N] the episodes that each world gives.
+
+    Args:
+        worlds: N.
+        episodes: in all.
+        turns: [N] the worlds in the order in which they get one more; None takes them in theirs.
+
+    Raises:
+        RookeryError: fewer than one episode.
+    """
     if episodes < 1:
         raise RookeryError(f"episodes is {episodes}: give at least 1.")
-    worlds = env.num_envs
     quota = torch.full((worlds,), episodes // worlds)
-    quota[_turns(env, episodes)[: episodes % worlds]] += 1
+    more = episodes % worlds
+    quota[slice(more) if turns is None else turns[:more]] += 1
+    return quota
+
+
+def play_episodes(
+    env: Env, act: Act, quota: Tensor, seed: int | None, progress: Callable[[int, float], None] | None = None,
+    record: Callable[[dict[str, Any]], None] | None = None,
+) -> dict[str, Tensor]:  # fmt: skip
+    """Run the first episodes of each world.
+
+    Args:
+        env, act, seed, progress, record: as of `evaluate`.
+        quota: [N] how many.
+
+    Returns:
+        columns [episodes] in the order in which they ended: "step" and "world", and those of ``info["episode"]`` by flat names.
+    """
+    quota = quota.clone()
     columns: dict[str, list[Tensor]] = {}
     obs, _ = env.reset(seed)
-    left = int(quota.sum())
+    episodes = left = int(quota.sum())
     most = int(quota.max()) * (env.max_episode_steps + 1)
     for step in range(most):
         obs, _, _, _, info = env.step(act(obs))
@@ -246,12 +279,13 @@ def evaluate(
         if record is not None:
             drawn = {name: values.cpu()[keep] for name, values in info["episode"]["parameters"].items()}
             record({"ids": ids[keep], "parameters": drawn})
-        for name, values in _columns(info["episode"]).items():
+        ended = {"step": torch.full_like(ids, step), "world": ids} | _columns(info["episode"])
+        for name, values in ended.items():
             columns.setdefault(name, []).append(values.cpu()[keep])
         left -= int(keep.sum())
         if left == 0:
             break
-    return _report(env, {k: torch.cat(v) for k, v in columns.items()}, episodes)
+    return {name: torch.cat(values) for name, values in columns.items()}
 
 
 def _turns(env: Env, episodes: int) -> Tensor:
@@ -272,7 +306,9 @@ def _columns(episode: dict[str, Any]) -> dict[str, Tensor]:
     return out | {f"metric/{k}": v for k, v in episode["metrics"].items()}
 
 
-def _report(env: Env, columns: dict[str, Tensor], episodes: int) -> dict[str, Any]:
+def report(env: Env, columns: dict[str, Tensor], episodes: int) -> dict[str, Any]:
+    """The figures of `evaluate`, from the columns of `play_episodes`."""
+
     def part(prefix: str) -> dict[str, Tensor]:
         return {k[len(prefix) :]: v.double() for k, v in columns.items() if k.startswith(prefix)}
 

@@ -88,6 +88,13 @@ class Args:
     num_envs: Annotated[int | None, tyro.conf.arg(metavar="N", help="Worlds; by default what suits the engine.")] = None
     shards: Shards = "auto"
     seed: Seed = 0
+    ray: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="ADDRESS",
+            help="Divide the worlds among processes of Ray, with the same figures: local, auto, or HOST:PORT of a cluster.",
+        ),
+    ] = None
     track: Annotated[
         bool, tyro.conf.arg(help="Send the figures to the trackers of the training, too, as eval/ENGINE/NAME.")
     ] = False
@@ -110,24 +117,21 @@ def run(args: Args) -> int:
     episodes, worlds, seed, randomize = _what_to_play(args)
     judged = judging_of(args.run, config, controller=args.controller, task=args.task)
     announce_compiling()
-    env, act = open_env(
-        args.run,
-        worlds,
-        controller=args.controller,
-        task=args.task,
-        config=config,
-        engine=args.engine,
-        seed=seed,
-        randomize=randomize,
-        fixed=fixed,
-        shards=args.shards,
-        sample=args.sample,
-    )
+    options: dict[str, Any] = {"controller": args.controller, "task": args.task, "config": config}
+    options |= {"engine": args.engine, "seed": seed, "randomize": randomize, "fixed": fixed}
+    if args.ray is not None:
+        _refuse_ray(args)
+        env, act = open_env(args.run, worlds, **options)
+    else:
+        env, act = open_env(args.run, worlds, shards=args.shards, sample=args.sample, **options)
     announce(args.run, args.controller)
     note_first(judged.lines(), args.json)
     log = _log_of(args, env, seed)
     try:
-        result = measure(env, act, episodes, seed, None if log is None else log.add)
+        if args.ray is not None:
+            result = measure_on(args.ray, env, args.run, worlds, episodes, options)
+        else:
+            result = measure(env, act, episodes, seed, None if log is None else log.add)
     finally:
         env.close()
     if log is not None and args.log_draws is not None:
@@ -200,10 +204,34 @@ def measure(
     figure; progress goes to standard error."""
     from rookery.cli.progress import Progress
     from rookery.policies.training.evaluate import evaluate
-    from rookery.sim2real.gate.intervals import wilson
 
     with Progress("episodes", episodes) as progress:
-        result = {"task": env.task_id, **evaluate(env, act, episodes, seed, progress, record)}
+        return _with_headline(env, evaluate(env, act, episodes, seed, progress, record))
+
+
+def measure_on(
+    address: str, env: Env, run: Path, worlds: int, episodes: int, options: dict[str, Any]
+) -> dict[str, Any]:
+    """The figures of `measure`, by processes of a Ray cluster; see `rookery.experiments.remote_evaluation`."""
+    from rookery.cli.progress import Progress
+    from rookery.experiments.remote_evaluation import evaluate_on
+
+    with Progress("episodes", episodes) as progress:
+        return _with_headline(env, evaluate_on(address, env, run, worlds, episodes, progress, **options))
+
+
+def _refuse_ray(args: Args) -> None:
+    """Refuse options that need all worlds in one process."""
+    for name in ("sample", "log_draws", "replay_draws", "shards"):
+        if getattr(args, name) != getattr(Args(args.run), name):
+            raise RookeryError(f"--ray divides the worlds among processes: leave out --{name.replace('_', '-')}.")
+
+
+def _with_headline(env: Env, figures: dict[str, Any]) -> dict[str, Any]:
+    from rookery.sim2real.gate.intervals import wilson
+
+    result = {"task": env.task_id, **figures}
+    episodes = result["episodes"]
     if result["success_rate"] is not None and "tasks" not in result:
         result["success_interval"] = wilson(result["success_rate"] * episodes, episodes)
     name = env.headline

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.experiments.judging import Judging, judging, shown
 from rookery.experiments.runs import open_run
-from rookery.making import changes_of, make
+from rookery.making import WorkerPart, changes_of, make, make_part
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.trust import refuse_untrusted
@@ -38,7 +38,8 @@ def make_env(
         task: another one in place of the contract's, with the same observations and actions, such as "ML10-test" for a
             policy of "ML10-train". What the contract's set of tasks fixes, such as a hidden goal, holds in it too.
         as_trained: the contract's whole task config, to show or to record what a run did.
-        options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`.
+        options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`; or in place of shards `part`, which of
+            how many processes has a part of the worlds.
 
     Raises:
         RookeryError: a task or config this version lacks, an interface that the policy was not trained for, or a task in a file
@@ -50,12 +51,12 @@ def make_env(
     other = task is not None and task != own
     refuse_untrusted(own)
     if as_trained and not other:
-        env = make(own, num_envs, config=merge(dict(contract.task_config), changes_of(own, config or {})), **options)
+        env = _make(own, num_envs, config=merge(dict(contract.task_config), changes_of(own, config or {})), **options)
         check_compatible(contract, env)
         return env
     judged = judging(contract, config, task)
     try:
-        env = make(judged.task, num_envs, config=judged.config, **options)
+        env = _make(judged.task, num_envs, config=judged.config, **options)
         try:
             check_compatible(dataclasses.replace(contract, task_id=judged.task), env)
         except RookeryError:
@@ -73,6 +74,13 @@ def make_env(
             ) from e
         raise
     return env
+
+
+def _make(task: str, num_envs: int, *, part: WorkerPart | None = None, shards: str | int = 1, **options: Any) -> Env:
+    """The environment of a task, or the part of it that one of several processes has."""
+    if part is None:
+        return make(task, num_envs, shards=shards, **options)
+    return make_part(task, num_envs, part, option="--ray", **options)[0]
 
 
 def open_env(

@@ -69,12 +69,12 @@ def draw_curves(sweep: SettingsSweep, rows: list[dict[str, Any]]) -> str:
         sweep: with its files.
         rows: of `rookery.experiments.sweep.table.rows_of`; at least one with an objective.
     """
-    curves: list[tuple[int, list[tuple[float, float]]]] = []
+    curves = []
     for row in (r for r in reversed(rows) if r["objective"] is not None):
         progress = read_progress(sweep.trial(row["trial"]).run)
         chosen = progress[:: max(1, len(progress) // POINTS)] + progress[-1:]
-        found = [(r["steps"], objective(progress, sweep.plan.metric, r["steps"])) for r in chosen]
-        curves.append((row["trial"], [(x, y) for x, y in found if y is not None]))
+        figures = [(r["steps"], objective(progress, sweep.plan.metric, r["steps"])) for r in chosen]
+        curves.append((row["trial"], [(x, y) for x, y in figures if y is not None]))
     every = [p for _, points in curves for p in points]
     axes = DiagramAxes([0.0, *(x for x, _ in every)], [y for _, y in every])
     last = max(x for x, _ in every)
