@@ -138,9 +138,9 @@ class ContractGroup:
         Raises:
             RookeryError: it acts for several.
         """
-        if self.trained.agents > 1:
+        if self.stages is not None and self.stages.agents > 1:
             raise RookeryError(
-                f"this policy acts for a team of {self.trained.agents} robots together, and here is one: call the bundle's C "
+                f"this policy acts for a team of {self.stages.agents} robots together, and here is one: call the bundle's C "
                 "or ONNX on a computer that gets the state of all, or train without central."
             )
 

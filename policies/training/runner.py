@@ -309,9 +309,13 @@ class Runner:
         # Settings that are newer than the checkpoint have their defaults.
         state["config"] = plain(from_values(type(self.algorithm.config), state["config"]))
         for what, mine in self._identity().items():
-            if state[what] != mine:
+            theirs = state[what]
+            if theirs != mine:
+                if isinstance(theirs, dict) and isinstance(mine, dict):  # only what differs: there are many settings
+                    names = [name for name in {**theirs, **mine} if theirs.get(name, ...) != mine.get(name, ...)]
+                    theirs, mine = ({name: d[name] for name in names if name in d} for d in (theirs, mine))
                 raise RookeryError(
-                    f"{path} was made with {what} {state[what]!r}, not {mine!r}: resume it with its own settings."
+                    f"{path} was made with {what} {theirs!r}, not {mine!r}: resume it with its own settings."
                 )
         for option, digest in state.get("inputs", {}).items():
             if self.inputs.get(option, digest) != digest:

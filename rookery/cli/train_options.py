@@ -199,7 +199,7 @@ def _rebuilt(options: Any, cls: type, base: Any = None) -> Any:
 
 def _parser(base: RunSettings) -> type:
     """The dataclass of all options, with the base's values as defaults."""
-    docs = _docs(RunSettings)
+    docs = field_docs(RunSettings)
     plain = {name: (get_type_hints(RunSettings)[name], getattr(base, name)) for name in _ENVIRONMENT}
     environment = [_option(name, hint, docs[name], value) for name, (hint, value) in plain.items()]
     environment += [("action", Action, None), ("obs", Obs, None)]
@@ -230,7 +230,7 @@ Defaults are those of the task's preset: `rookery train TASK --help` shows them.
 
 def _group_of(title: str, config: Any) -> type:
     """Options for every field of a config, with its values as defaults."""
-    docs = _docs(type(config))
+    docs = field_docs(type(config))
     hints = get_type_hints(type(config))
     options = [_option(f.name, hints[f.name], docs.get(f.name, ""), getattr(config, f.name)) for f in
                dataclasses.fields(config)]  # fmt: skip
@@ -243,13 +243,14 @@ def _group(title: str, options: list[Any], summary: str = "") -> type:
     return group
 
 
-def _docs(cls: type) -> dict[str, str]:
+def field_docs(cls: type) -> dict[str, str]:
     """The string below each field of a dataclass, on one line; base classes included.
 
     tyro reads these strings itself, but ends a line of the help wherever one of the source ends.
     """
     fields = [p for base in reversed(cls.__mro__[:-1]) for p in docstring_parser.parse_from_object(base).params]
-    return {p.arg_name: " ".join((p.description or "").split()) for p in fields}
+    own = {f.name for f in dataclasses.fields(cls)}
+    return {p.arg_name: " ".join((p.description or "").split()) for p in fields if p.arg_name in own}
 
 
 def _option(name: str, hint: Any, doc: str, default: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from rookery.cli.field_docs import field_docs
+from rookery.cli.train_options import field_docs
 
 
 @dataclass

@@ -45,7 +45,7 @@ def test_list_loads_no_task():
         "print(sorted(loaded), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == str([f"rookery.tasks.{name}" for name in ("plugins", "registry", "trust")])
+    assert done.stderr.strip() == str([f"rookery.tasks.{name}" for name in ("plugins", "registry")])
     assert [t["id"] for t in json.loads(done.stdout)] == sorted(OWN_TASKS)
 
 

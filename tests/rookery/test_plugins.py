@@ -14,7 +14,8 @@ import rookery
 from rookery.cli.main import main
 from rookery.scaffold import FILES, TEMPLATES, write_project
 from rookery.sim.errors import RookeryError
-from rookery.tasks import plugins, registry
+from rookery.sim.own_files import module_of_file
+from rookery.tasks import registry
 from rookery.tasks.registry import TASKS
 
 
@@ -185,9 +186,9 @@ def test_a_file_of_a_package_is_imported_with_the_package(in_tmp):
     (inner / "balance.py").write_text(
         "from .sizes import SIZE\nfrom my_lab.tasks import sizes\n\nassert sizes.SIZE == SIZE\n"
     )
-    module = plugins.module_of_file(inner / "balance.py")
+    module = module_of_file(inner / "balance.py")
     assert module.__name__ == "my_lab.tasks.balance" and module.SIZE == 7
-    assert plugins.module_of_file(inner / "balance.py") is module
+    assert module_of_file(inner / "balance.py") is module
     assert sys.modules["my_lab.tasks.balance"] is module
 
 
@@ -196,4 +197,4 @@ def test_a_package_whose_name_is_taken_is_refused(in_tmp):
     (in_tmp / "json" / "__init__.py").write_text("")
     (in_tmp / "json" / "decoder.py").write_text("")
     with pytest.raises(RookeryError, match=r"cannot be imported as json\.decoder: .* has that name already"):
-        plugins.module_of_file(in_tmp / "json" / "decoder.py")
+        module_of_file(in_tmp / "json" / "decoder.py")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rookery.cli.main import main
-from rookery.tasks import trust
+from rookery.sim import trust
 
 WORDS = ["train", "drone-hover", "--num-envs", "4", "--rollout-steps", "4", "--hidden", "4", "--minibatches", "1"]
 WORDS += ["--epochs", "1", "--steps", "32", "--out", "run"]

@@ -261,7 +261,7 @@ def test_addresses_that_are_refused(walk_bundle: Path) -> None:
         ("unitree://lo:5", "must name the network interface"),
         ("unitree://lo?port=3", "unknown option of unitree"),
         (f"unitree://no0?domain={DOMAIN + 100}", "no network interface 'no0'"),
-        ("unitree://lo?domain=900", "a number from 0 to"),
+        ("unitree://lo?domain=900", "a whole number from 0 to"),
         (f"unitree://lo?domain={DOMAIN + 101}", "no robot sends rt/lowstate"),
     ):
         with pytest.raises(RookeryError, match=text):
