@@ -152,7 +152,7 @@ def small_onnx(monkeypatch) -> None:
     monkeypatch.setattr("rookery.sim2real.export.onnx.export_onnx", write)
 
 
-@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("replaced", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.usefixtures("small_onnx")
 def test_a_bundle_on_a_full_disk_is_the_old_or_the_new(export, tmp_path, replaced):
     old, new = tmp_path / "old", tmp_path / "new"

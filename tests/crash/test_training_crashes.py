@@ -124,6 +124,7 @@ def ends(journal: Journal, first: int = 0, mixtures: int = 2) -> list[tuple[str,
     return list(found.values())
 
 
+@pytest.mark.slow
 def test_after_a_crash_anywhere_it_ends_with_the_same_bits(tmp_path, case, undisturbed):
     found = ends(journal_of(case, tmp_path), mixtures=2 if case.name == "ppo" else 0)  # all save alike
     assert len(found) > 100
@@ -198,6 +199,7 @@ def resumed_from_the_second(case: Case, run: Path, keep: int) -> Runner:
     return resumed
 
 
+@pytest.mark.slow
 def test_after_a_crash_of_a_resume_from_an_older_checkpoint_log_and_checkpoints_agree(fast, tmp_path):
     """The later checkpoints go before the log forgets their rows."""
     case = CASES["ppo"]

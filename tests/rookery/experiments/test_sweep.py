@@ -364,6 +364,7 @@ def _table(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_a_sweep_ranks_its_trials_and_goes_on(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = TINY.replace("hidden = [4]", "hidden = {values = [[4], [3, 5]]}") + RATES
     words = ("--samples", "2", "--scheduler", "none", "--json", "--metric", "return")

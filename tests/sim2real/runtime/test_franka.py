@@ -74,11 +74,12 @@ def test_a_program_written_with_pylibfranka_drives_our_vehicle() -> None:
     assert out["second"] != ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "task", "what", "radius"),
     [
         ("reach_bundle", "table-reach", "tool's position", 0.05),
-        pytest.param("drawer_bundle", "table-drawer-open", "first object's position", 0.03, marks=pytest.mark.slow),
+        ("drawer_bundle", "table-drawer-open", "first object's position", 0.03),
     ],
 )
 @tried_again

@@ -56,6 +56,7 @@ def patience(folder: Path) -> list[str]:
     return ["--safety", str(file)]
 
 
+@pytest.mark.slow
 @tried_again
 def test_it_flies_and_lands(hover_program: Path, tmp_path: Path) -> None:
     port, log = free_port(2), tmp_path / f"{time.time_ns()}.mcap"
