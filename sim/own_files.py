@@ -1,9 +1,14 @@
-"""Python files of the user's own, of which ``path/to/my_task.py:Land`` names a class or function: tasks, stages, exporters."""
+"""Classes and functions from outside this package: tasks, stages, trackers and exporters.
+
+They stand in Python files of the user's own, as ``path/to/my_task.py:Land`` names them, or in installed packages, whose entry
+points name them as "module:Class".
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
+import importlib.metadata
 import importlib.util
 import sys
 import traceback
@@ -32,6 +37,33 @@ def object_in_file(name: str) -> object:
         own = [k for k, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == module.__name__]
         raise unknown(f"class in {path}", inner, own)
     return found
+
+
+def entry_points(group: str) -> dict[str, str]:
+    """ "module:Class" of what installed packages add to a group, by name. Nothing of them is imported."""
+    return {e.name: e.value for e in importlib.metadata.entry_points(group=group)}
+
+
+def object_at(value: str, what: str, name: str) -> object:
+    """The class or function at "module:Class".
+
+    Args:
+        value: "module:Class".
+        what: it is, in words.
+        name: of its entry point.
+
+    Raises:
+        RookeryError: it cannot be imported; its traceback goes to stderr.
+    """
+    module, _, inner = value.partition(":")
+    try:
+        return getattr(importlib.import_module(module), inner)  # type: ignore[no-any-return]
+    except Exception as e:
+        traceback.print_exc()
+        raise RookeryError(
+            f"the {what} {name!r} of an installed package fails to load from {value} ({type(e).__name__}: {e}): see the "
+            "traceback above; mend or uninstall that package."
+        ) from e
 
 
 def unknown_name(what: str, given: str, allowed: Iterable[str]) -> RookeryError:

@@ -11,13 +11,11 @@ A task in a file needs no installation: its name is ``path/to/my_task.py:Land``.
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import importlib.metadata
-import traceback
 from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.own_files import object_in_file
+from rookery.sim.own_files import entry_points as entry_points_of
+from rookery.sim.own_files import object_at, object_in_file
 
 if TYPE_CHECKING:
     from rookery.sim.task import Task
@@ -29,7 +27,7 @@ GROUP = "rookery.tasks"
 
 def entry_points() -> dict[str, str]:
     """ "module:Class" of the tasks of installed packages, by name. Nothing of them is imported."""
-    return {e.name: e.value for e in importlib.metadata.entry_points(group=GROUP)}
+    return entry_points_of(GROUP)
 
 
 def class_in_file(task: str) -> type[Task] | type[TaskSet]:
@@ -70,13 +68,4 @@ def class_at(value: str, task: str) -> type[Task] | type[TaskSet]:
     Raises:
         RookeryError: it cannot be imported (its traceback goes to stderr), or is no Task.
     """
-    module, _, name = value.partition(":")
-    try:
-        found = vars(importlib.import_module(module))[name]
-    except Exception as e:
-        traceback.print_exc()
-        raise RookeryError(
-            f"the task {task!r} of an installed package fails to load from {value} ({type(e).__name__}: {e}): see the "
-            "traceback above; mend or uninstall that package."
-        ) from e
-    return check_class(found, task)
+    return check_class(object_at(value, "task", task), task)

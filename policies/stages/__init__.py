@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.metadata
 from functools import cache
 from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.own_files import is_in_file, object_in_file, unknown_name
+from rookery.sim.own_files import entry_points, is_in_file, object_at, object_in_file, unknown_name
 from rookery.sim.trust import refuse_untrusted
 
 if TYPE_CHECKING:
@@ -58,18 +57,13 @@ def stage_class(kind: str) -> type[Stage]:
         found = _checked(object_in_file(kind), kind)
         found.source = kind
         return found
-    value = KINDS.get(kind) or _entry_points().get(kind)
+    value = KINDS.get(kind) or entry_points(ENTRY_POINTS).get(kind)
     if value is None:
         raise unknown_name("stage", kind, stage_kinds())
-    module, _, name = value.partition(":")
     if kind in KINDS:
+        module, _, name = value.partition(":")
         return getattr(importlib.import_module(module), name)  # type: ignore[no-any-return]
-    try:
-        found = _checked(getattr(importlib.import_module(module), name), value)
-    except (ImportError, AttributeError) as e:
-        raise RookeryError(
-            f"the stage {kind!r} fails to load from {value} ({e}): mend or uninstall that package."
-        ) from e
+    found = _checked(object_at(value, "stage", kind), value)
     if found.kind != kind:
         raise RookeryError(f"{value} has the kind {found.kind!r}: give its entry point that name instead of {kind!r}.")
     return found
@@ -77,7 +71,7 @@ def stage_class(kind: str) -> type[Stage]:
 
 def stage_kinds() -> list[str]:
     """All kinds: of this package, and entry points of installed packages. Imports none of the latter."""
-    return [*KINDS, *(name for name in _entry_points() if name not in KINDS)]
+    return [*KINDS, *(name for name in entry_points(ENTRY_POINTS) if name not in KINDS)]
 
 
 def encoder_class(name: str) -> type[Encodes]:
@@ -90,7 +84,7 @@ def encoder_class(name: str) -> type[Encodes]:
 
     if name in encoders():
         return encoders()[name]
-    if not is_in_file(name) and (name in KINDS or name not in _entry_points()):
+    if not is_in_file(name) and (name in KINDS or name not in entry_points(ENTRY_POINTS)):
         raise unknown_name("encoder", name, encoder_names())
     found = stage_class(name)
     if not issubclass(found, Encodes):
@@ -102,7 +96,7 @@ def encoder_class(name: str) -> type[Encodes]:
 
 def encoder_names() -> list[str]:
     """Names that the setting `encoder` takes beside files; some entry points may be stages that do not encode."""
-    return ["none", *encoders(), *(name for name in _entry_points() if name not in KINDS)]
+    return ["none", *encoders(), *(name for name in entry_points(ENTRY_POINTS) if name not in KINDS)]
 
 
 @cache
@@ -112,10 +106,6 @@ def encoders() -> dict[str, type[Encodes]]:
 
     found = [stage_class(kind) for kind in KINDS]
     return {cls.encoder_name: cls for cls in found if issubclass(cls, Encodes)}
-
-
-def _entry_points() -> dict[str, str]:
-    return {e.name: e.value for e in importlib.metadata.entry_points(group=ENTRY_POINTS)}
 
 
 def _checked(found: object, shown: str) -> type[Stage]:

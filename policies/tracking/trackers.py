@@ -11,15 +11,13 @@ tracker.
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 
 from rookery.policies.tracking.tracker import RunTracker
 from rookery.sim.errors import RookeryError
-from rookery.sim.own_files import is_in_file, object_in_file, unknown_name
+from rookery.sim.own_files import entry_points, is_in_file, object_at, object_in_file, unknown_name
 from rookery.sim.values import NONE
 
 __all__ = ["TRACKERS", "absolute_tracker", "check_trackers", "find_tracker", "register", "tracker_names"]
@@ -47,7 +45,7 @@ def register(name: str, cls: type[RunTracker]) -> None:
 
 def tracker_names() -> list[str]:
     """All trackers: of this package, registered ones, and entry points of installed packages. Imports none of them."""
-    return list(dict.fromkeys([*TRACKERS, *_entry_points()]))
+    return list(dict.fromkeys([*TRACKERS, *entry_points(ENTRY_POINTS)]))
 
 
 def absolute_tracker(name: str) -> str:
@@ -65,10 +63,10 @@ def find_tracker(name: str) -> type[RunTracker]:
     if is_in_file(name):
         found = _checked(object_in_file(name), name)
     else:
-        known = TRACKERS.get(name) or _entry_points().get(name)
+        known = TRACKERS.get(name) or entry_points(ENTRY_POINTS).get(name)
         if known is None:
             raise unknown_name("tracker", name, [*tracker_names(), NONE])
-        found = _load(known, name) if isinstance(known, str) else known
+        found = _checked(object_at(known, "tracker", name), known) if isinstance(known, str) else known
     if found.needs and importlib.util.find_spec(found.needs) is None:
         extra = f"pip install 'rookery[{found.extra}]'" if found.extra else f"install {found.needs}"
         raise RookeryError(f"the tracker {name} needs {found.needs}, which is not installed: {extra}.")
@@ -88,22 +86,6 @@ def check_trackers(names: Iterable[str]) -> None:
         return
     for name in names:
         find_tracker(name)
-
-
-def _entry_points() -> dict[str, str]:
-    return {e.name: e.value for e in importlib.metadata.entry_points(group=ENTRY_POINTS)}
-
-
-def _load(value: str, name: str) -> type[RunTracker]:
-    module, _, cls = value.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), cls)
-    except Exception as error:
-        raise RookeryError(
-            f"the tracker {name!r} fails to load from {value} ({type(error).__name__}: {error}): mend or uninstall the package "
-            "that has it."
-        ) from error
-    return _checked(found, value)
 
 
 def _checked(found: object, shown: str) -> type[RunTracker]:

@@ -11,14 +11,11 @@ exporter and no torch.
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
-import traceback
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.own_files import is_in_file, object_in_file, unknown_name
+from rookery.sim.own_files import entry_points, is_in_file, object_at, object_in_file, unknown_name
 
 if TYPE_CHECKING:
     from rookery.sim2real.export.exporter import Exporter
@@ -57,7 +54,7 @@ def register(cls: type[Exporter]) -> None:
 
 def exporter_names() -> list[str]:
     """All exporters: of this package, registered ones, and entry points of installed packages. Imports none of them."""
-    return list(dict.fromkeys([*EXPORTERS, *_entry_points()]))
+    return list(dict.fromkeys([*EXPORTERS, *entry_points(ENTRY_POINTS)]))
 
 
 def exporter(name: str) -> Exporter:
@@ -68,10 +65,10 @@ def exporter(name: str) -> Exporter:
     """
     if is_in_file(name):
         return _checked(object_in_file(name), name)()
-    found = EXPORTERS.get(name) or _entry_points().get(name)
+    found = EXPORTERS.get(name) or entry_points(ENTRY_POINTS).get(name)
     if found is None:
         raise unknown_name("target", name, exporter_names())
-    return (_load(found, name) if isinstance(found, str) else found)()
+    return (_checked(object_at(found, "exporter", name), found) if isinstance(found, str) else found)()
 
 
 def exporters_for(target: str) -> list[Exporter]:
@@ -99,23 +96,6 @@ def _collect(name: str, path: tuple[str, ...], out: dict[str, Exporter]) -> None
         for included in found.includes:
             _collect(included, (*path, name), out)
         out[name] = found
-
-
-def _entry_points() -> dict[str, str]:
-    return {e.name: e.value for e in importlib.metadata.entry_points(group=ENTRY_POINTS)}
-
-
-def _load(value: str, name: str) -> type[Exporter]:
-    module, _, cls = value.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), cls)
-    except Exception as e:
-        traceback.print_exc()
-        raise RookeryError(
-            f"the exporter {name!r} fails to load from {value} ({type(e).__name__}: {e}): see the traceback above; mend or "
-            "uninstall the package that has it."
-        ) from e
-    return _checked(found, value)
 
 
 def _checked(found: object, shown: str) -> type[Exporter]:

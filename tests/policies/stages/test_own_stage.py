@@ -72,14 +72,16 @@ def test_it_computes_and_comes_back_from_its_json(config: PPOConfig) -> None:
 
 def test_an_entry_point_has_the_name_of_its_kind(config: PPOConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     points = {"gain": "gain:Gain", "other": "gain:Gain", "lost": "gain:Loss"}
-    monkeypatch.setattr(stages, "_entry_points", lambda: points)
+    monkeypatch.setattr(stages, "entry_points", lambda group: points)
     (link,) = encoder_links(PPOConfig(encoder="gain", encoder_options=("first=2.0",)), GROUP, 1)
     stored = Policy([link]).to_json()
     assert stored[0]["stage"] == "gain"
     assert StageChain.from_json(stored).links == (link,)
     with pytest.raises(RookeryError, match="has the kind 'gain': give its entry point that name instead of 'other'"):
         stages.stage_class("other")
-    with pytest.raises(RookeryError, match=r"'lost' fails to load from gain:Loss .*uninstall that package"):
+    with pytest.raises(
+        RookeryError, match=r"'lost' of an installed package fails to load from gain:Loss .*uninstall that package"
+    ):
         stages.stage_class("lost")
     del sys.modules["gain"]
 
