@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import socket
 
-from rookery.sim2real.links import cia402, tracker
+from rookery.sim2real.links import cia402
 from rookery.sim2real.links.can_bus import GROUP, open_bus
 from rookery.sim2real.vehicles.canopen_drive import CanopenDrive
 from rookery.sim2real.vehicles.drive_arm import DriveArm
 from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
+from rookery.sim2real.vehicles.object_tracker import ObjectTracker
 from rookery.sim2real.vehicles.port import Peer
 
-TRACKED = 10  # steps between two datagrams of the tracker
 MOST = 256  # frames that are taken in a step
 
 Frame = tuple[int, bytes]
@@ -55,11 +54,8 @@ class CanopenArm:
         names = [*vehicle.joints, *["gripper"] * (len(vehicle.axes) - len(vehicle.joints))]
         self.drives = [self._drive(i, name) for i, name in enumerate(names)]
         self.where = f"CAN bus {channel}{'' if port is None else f':{port}'}, nodes 1 to {len(self.drives)}"
-        self._station = station
-        if station is not None:
-            self.where += f", objects to udp://{station[0]}:{station[1]}"
-        self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._steps = 0
+        self._tracker = ObjectTracker(vehicle, station)
+        self.where += self._tracker.where
         for drive in self.drives:
             drive.boot()
 
@@ -118,13 +114,9 @@ class CanopenArm:
         if self._faulty:
             for frame in self._leaving.take(now):
                 self._send(*frame)
-        self._steps += 1
-        if self._station is not None and self._steps % TRACKED == 0:
-            seen = {n: x for n, x in self.vehicle.sense().values.items() if n in self.vehicle.objects}
-            with contextlib.suppress(OSError):
-                self._sender.sendto(tracker.pack(seen), self._station)
+        self._tracker.send()
 
     def close(self) -> None:
         """Free the bus."""
         self.bus.shutdown()
-        self._sender.close()
+        self._tracker.close()

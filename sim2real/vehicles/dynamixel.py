@@ -9,21 +9,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import socket
 import tty
 from pathlib import Path
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.links import tracker
 from rookery.sim2real.links.dynamixel_protocol import PacketReader, ServoPacket
 from rookery.sim2real.vehicles.drive_arm import DriveArm
 from rookery.sim2real.vehicles.dynamixel_servo import DynamixelServo, answers
 from rookery.sim2real.vehicles.network import NetworkConfig
+from rookery.sim2real.vehicles.object_tracker import ObjectTracker
 from rookery.sim2real.vehicles.port import Peer
 
 MODEL = 1020  # an XM430-W350
 TRAVEL_RAD = 2.0  # of the gripper's servo from closed to open
-TRACKED = 10  # steps between two datagrams of the tracker
 LONGEST = 4096  # bytes that are taken in a step
 
 
@@ -64,12 +62,9 @@ class DynamixelArm:
         self._link = Path(path) if path else None
         self._make_link()
         self.where = f"serial port {path or self.port}, servos 1 to {len(self.servos)}"
-        self._station = station
-        if station is not None:
-            self.where += f", objects to udp://{station[0]}:{station[1]}"
-        self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._tracker = ObjectTracker(vehicle, station)
+        self.where += self._tracker.where
         self._reader = PacketReader()
-        self._steps = 0
 
     def _make_link(self) -> None:
         if self._link is None:
@@ -101,11 +96,7 @@ class DynamixelArm:
         """Let the servos judge the bus's silence after a step, and send what the tracker sees."""
         for servo in self.servos:
             servo.tick(self.vehicle.now)
-        self._steps += 1
-        if self._station is not None and self._steps % TRACKED == 0:
-            seen = {n: x for n, x in self.vehicle.sense().values.items() if n in self.vehicle.objects}
-            with contextlib.suppress(OSError):
-                self._sender.sendto(tracker.pack(seen), self._station)
+        self._tracker.send()
 
     def close(self) -> None:
         """Free the port."""
@@ -113,4 +104,4 @@ class DynamixelArm:
             self._link.unlink()
         os.close(self._master)
         os.close(self._slave)
-        self._sender.close()
+        self._tracker.close()

@@ -19,17 +19,18 @@ import numpy as np
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import OPENING
-from rookery.sim2real.links import fci, tracker
+from rookery.sim2real.links import fci
 from rookery.sim2real.vehicles.arm import ArmVehicle
 from rookery.sim2real.vehicles.motion_monitor import ACCELERATION
 from rookery.sim2real.vehicles.network import NetworkConfig
+from rookery.sim2real.vehicles.object_tracker import ObjectTracker
 from rookery.sim2real.vehicles.port import Peer, Port
 from rookery.sim2real.vehicles.urdf import arm_urdf
 
 PATIENCE_S = 0.01
 """s of the machine's clock, that a step waits for the answer to the state before it, where the one before was answered: a busy
 machine slows the robot down and does not make it lose packets."""
-TRACKED = 10  # steps between two datagrams of the tracker, and two states of the hand
+HAND_STEPS = 10  # between two states of the hand
 WINDOW = 100  # states, of which the share of answered ones is reported
 REST_RAD_S = 0.01  # rad/s, of what was commanded, at which a motion may end
 GRIPPED_M = 0.002  # m, from its goal, within which a motion of the hand is over
@@ -152,10 +153,8 @@ class FciArm:
             self._robot.close()
             raise
         self.where = f"franka://127.0.0.1 (TCP {here}, {here + 1})"
-        self._station = station
-        if station is not None:
-            self.where += f", objects to udp://{station[0]}:{station[1]}"
-        self._sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._tracker = ObjectTracker(vehicle, station)
+        self.where += self._tracker.where
         self._peer: Peer | None = None
         self._sent = self._answered = 0  # numbers of states
         self._window: deque[bool] = deque(maxlen=WINDOW)
@@ -208,15 +207,11 @@ class FciArm:
     def send(self) -> None:
         """The state after this step, and what the tracker sees."""
         self._steps += 1
-        v = self.vehicle
-        if self._steps % TRACKED == 0:
-            if self._station is not None:
-                seen = {n: x for n, x in v.sense().values.items() if n in v.objects}
-                with contextlib.suppress(OSError):
-                    self._sender.sendto(tracker.pack(seen), self._station)
+        self._tracker.send()
+        if self._steps % HAND_STEPS == 0:
             self._hand.send()
         self._tell()
-        if self._move is not None and not v.armed:
+        if self._move is not None and not self.vehicle.armed:
             self._finish(fci.REFLEX_ABORTED)
 
     def _tell(self) -> None:
@@ -229,7 +224,7 @@ class FciArm:
 
     def close(self) -> None:
         """Free the ports."""
-        for one in (self._robot, self._hand, self._udp, self._sender):
+        for one in (self._robot, self._hand, self._udp, self._tracker):
             one.close()
 
     def _state(self) -> np.ndarray:
