@@ -35,8 +35,6 @@ GUESS_S = {
 PYBULLET_EPISODES = 16
 SLOW_PYBULLET = ("table-", "panda-", "go2arm-", "MT10")
 """Beginnings of tasks that pybullet takes minutes for: the gate leaves it out, the case "engine" does not."""
-AS_REGISTERED = ("swarm-surround-any",)
-"""Policies trained for more than their registered task, by which the gate judges them."""
 FILM = ("--size", "640", "360", "--seed", "0")
 FAMILIES = ("swarm-surround", "go2-velocity", "table-pick-place")
 """Policies in README's picture, as docs/site/readme_video.py has them."""
@@ -219,8 +217,7 @@ def _evaluate(job: Job, run: Runner, episodes: int) -> dict[str, Any]:
 def _judge(policy: str, run: Runner, options: Sequence[str]) -> dict[str, Any]:
     slow = ["--engines", "none"] if task_of(policy).startswith(SLOW_PYBULLET) else []
     folder = ROOT / "runs" / "zoo-gate" / policy
-    registered = ["--as-registered"] if policy in AS_REGISTERED else []
-    command = ["gate", f"policies/zoo/{policy}", "--json", "--out", str(folder), *options, *slow, *registered]
+    command = ["gate", f"policies/zoo/{policy}", "--json", "--out", str(folder), *options, *slow]
     return gate_row(_json(run, command))
 
 
