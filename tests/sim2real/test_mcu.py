@@ -84,6 +84,7 @@ def test_networks(tmp_path: Path, hidden: tuple[int, ...], activation: str) -> N
     assert check_mcu(write_c_bundle(tmp_path, hidden, activation))["mcu_max_error"] <= 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tools")
 def test_a_wrong_network_is_found_and_a_large_one_does_not_fit(tmp_path: Path) -> None:
     write_c_bundle(tmp_path, (8,), "relu")
@@ -139,6 +140,7 @@ static int host(const char *command, int length)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tools")
 def test_the_emulated_program_starts_nothing_on_this_machine_and_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

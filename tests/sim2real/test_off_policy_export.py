@@ -69,6 +69,7 @@ def followed(policy: Any, rows: np.ndarray, start: np.ndarray) -> np.ndarray:
     return np.stack(actions)
 
 
+@pytest.mark.slow
 def test_the_bundle_proves_itself(trained: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     run, bundle = trained
     capsys.readouterr()

@@ -346,6 +346,7 @@ def test_templates_of_paths(tmp_path, template, words):
         place_of(folder, template, **at)
 
 
+@pytest.mark.slow
 def test_tables_and_shapes_that_take_all_memory_are_refused(copy, tmp_path, monkeypatch):
     """15 million rows of few kinds are 51 kB; a shape is a few digits."""
     table = copy / "meta" / "episodes" / "chunk-000" / "file-000.parquet"

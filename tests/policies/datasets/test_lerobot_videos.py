@@ -179,6 +179,7 @@ def test_it_goes_on_to_lerobot_and_back_to_the_byte(source: Path, tmp_path: Path
             assert back.video(e, camera).read_bytes() == ours.video(e, camera).read_bytes()
 
 
+@pytest.mark.slow
 def test_files_are_decoded_once_and_pictures_not_kept(source: Path, tmp_path: Path, monkeypatch: Any) -> None:
     opened: list[Path] = []
     kept: list[Any] = []

@@ -39,6 +39,7 @@ TRAIN = [
 ]
 
 
+@pytest.mark.slow
 def test_from_training_to_a_bundle_and_on(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hover = Path(rookery.__file__).parent.parent / "policies" / "zoo" / "drone-hover"
     (in_tmp / "hover").mkdir()

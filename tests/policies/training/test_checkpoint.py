@@ -137,6 +137,7 @@ for name, at in ((word.split()[0], int(word.split()[1])) for word in DEADLY.spli
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_point_of_a_save_it_resumes_bit_equal(tmp_path, uninterrupted):
     command = [sys.executable, "-c", KILLED, str(Path(__file__).parents[1]), str(tmp_path / "run")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

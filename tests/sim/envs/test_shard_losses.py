@@ -247,7 +247,7 @@ def in_its_state(env: ShardedEnv, hooks: Any, lose: Any) -> None:
 PHASES = [before_reset, in_reset, half_in_a_step, after_a_step, between_steps, in_its_state]
 
 
-@pytest.mark.parametrize("phase", slow_but([half_in_a_step, between_steps], PHASES))
+@pytest.mark.parametrize("phase", slow_but([half_in_a_step], PHASES))
 def test_a_lost_process_is_replaced_where_that_is_wanted(env, reference, hooks, monkeypatch, phase):
     """And the environment goes on as if nothing had been."""
     monkeypatch.setattr("rookery.sim.envs.shard_history.MOST_CALLS", 3)
@@ -263,6 +263,7 @@ def test_a_lost_process_is_replaced_where_that_is_wanted(env, reference, hooks, 
     assert sum(replaced) == 1 and [ended(pid) for pid in old] == replaced
 
 
+@pytest.mark.slow
 def test_one_that_is_stopped_is_replaced_too(env, reference, hooks, monkeypatch):
     monkeypatch.setattr(env._pool, "_limit_s", 1.0)
     env.survive_loss()
@@ -349,7 +350,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize("how", [pytest.param("running", marks=pytest.mark.slow), "stopped"])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["running", "stopped"])
 def test_processes_end_with_their_parent(how):
     before = left_in_memory()
     with subprocess.Popen(

@@ -161,6 +161,7 @@ def test_states_are_interchangeable(pair: tuple[Env, Env]) -> None:
     three.check_state_dict(one.state_dict())
 
 
+@pytest.mark.slow
 def test_recorded_terms_are_those_of_all_worlds(pair: tuple[Env, Env]) -> None:
     logs: list[list[Any]] = [[], []]
     for env, log in zip(pair, logs, strict=True):

@@ -57,11 +57,13 @@ def test_the_server_itself_refuses():
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(address, timeout=10)
         assert refused.value.code == 403
+        refused.value.close()  # the server waits for connections before it ends
         upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
                    "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==", "Sec-WebSocket-Protocol": "viser-v1.1.1"}  # fmt: skip
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(urllib.request.Request(address, headers=upgrade), timeout=10)
         assert refused.value.code == 403
+        refused.value.close()
         with urllib.request.urlopen(f"{address}?token={access.token}", timeout=10) as page:
             assert page.status == 200
             cookie = page.headers["Set-Cookie"].split(";")[0]
