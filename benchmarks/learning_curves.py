@@ -2,6 +2,7 @@
 
     python benchmarks/learning_curves.py drone-hover --curve ppo --curve "sac" --curve "SAC, 8 worlds: sac --num-envs 8" --log
     python benchmarks/learning_curves.py table-reach --curve "sac --steps 20000" --curve "droq --steps 20000" --seeds 0 1 2
+    python benchmarks/learning_curves.py volley-1v1 --curve "ppo --opponents benchmarks/opponents/script.toml" --seeds 0
 
 Each curve is an algorithm, or a variant of one, and options of `rookery train TASK --algorithm`, such as `--config FILE` or
 `--steps 20000`, with or without a label before ": ". While it trains, the deterministic policy is evaluated at `--points`
@@ -36,6 +37,8 @@ from result_file import RESULTS, told, write_result
 
 from rookery.cli.main import guarded
 from rookery.cli.train_options import read
+from rookery.experiments.opponents import FILE as OPPONENTS
+from rookery.experiments.opponents import Opponents, against, read_opponents
 from rookery.experiments.runs import write_json
 from rookery.experiments.settings import FILE, RunSettings, read_settings
 from rookery.experiments.training import Training, resume, start
@@ -115,9 +118,7 @@ class Watch:
         self._values["rows"] = [row for row in self._values["rows"] if row["steps"] <= self._before]
         if commit() not in self._values["commits"]:
             self._values["commits"].append(commit())
-        settings = training.settings
-        config = settings.task_config
-        self._env: Env = make(settings.task, episodes, engine=settings.engine, seed=EVALUATION_SEED, config=config)
+        self._env = judging_env(training, episodes)
         self._episodes = episodes
 
     def __call__(self, row: dict[str, Any]) -> None:
@@ -140,6 +141,16 @@ class Watch:
     def close(self) -> None:
         """Free the worlds."""
         self._env.close()
+
+
+def judging_env(training: Training, episodes: int) -> Env:
+    """The worlds in which the policy of a training is evaluated, one for each episode, with the opponents of the training."""
+    settings = training.settings
+    config = settings.task_config
+    env: Env = make(settings.task, episodes, engine=settings.engine, seed=EVALUATION_SEED, config=config)
+    if settings.opponents is None:
+        return env
+    return against(env, read_opponents(training.folder / OPPONENTS), EVALUATION_SEED)
 
 
 def warm(settings: RunSettings) -> int:
@@ -202,13 +213,29 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _check_same(settings: RunSettings, folder: Path, points: int, episodes: int) -> None:
     """Refuse a folder of another training."""
-    there = dataclasses.replace(RunSettings.from_values(read_settings(folder / FILE)), randomize=settings.randomize)
+    there = RunSettings.from_values(read_settings(folder / FILE))
+    same_team = (there.opponents is None) == (settings.opponents is None) and (
+        settings.opponents is None or _members(folder / OPPONENTS) == _members(Path(settings.opponents))
+    )
+    there = dataclasses.replace(there, randomize=settings.randomize, opponents=settings.opponents)
     values = _read(folder) if (folder / EVALUATIONS).exists() else {"points": points, "episodes": episodes}
-    if there != settings or (values["points"], values["episodes"]) != (points, episodes):
+    if there != settings or not same_team or (values["points"], values["episodes"]) != (points, episodes):
         raise RookeryError(
             f"{folder} has a training with other settings, or evaluated at other points: give another label or --runs, or "
             "remove it."
         )
+
+
+def _members(file: Path) -> Opponents:
+    """The opponents of a file, whose folders are named in full."""
+    found = read_opponents(file)
+    return dataclasses.replace(
+        found, members=tuple(dataclasses.replace(m, policy=_whole(m.policy)) for m in found.members)
+    )
+
+
+def _whole(policy: str) -> str:
+    return str(Path(policy).resolve()) if Path(policy).exists() else policy
 
 
 def band(rows: Sequence[Sequence[dict[str, Any]]], label: str, x: str, y: str) -> Line:

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import struct
-from collections.abc import Mapping
 from pathlib import Path
 
 from machine import PACKAGE, commit
@@ -74,13 +73,6 @@ def key(policy: str) -> Key:
         "task": task_files(task_of(policy)),
         "commit": code(),
     }
-
-
-def same(found: Mapping[str, str] | None, wanted: Key, commit_too: bool) -> bool:
-    """Whether a figure or film is of this policy and task, and if `commit_too` by this commit, without changes to it."""
-    names = ("policy", "task", "commit") if commit_too else ("policy", "task")
-    clean = not commit_too or not wanted["commit"].endswith("-dirty")
-    return clean and found is not None and all(found.get(n) == wanted[n] for n in names)
 
 
 def _short(data: bytes) -> str:

@@ -1,7 +1,7 @@
 """Evaluates, judges and films every policy that comes with the package; stores new ones.
 
     python benchmarks/zoo.py [--only drone-hover table-push] [--parts nominal default] [--processes 2]
-    python benchmarks/zoo.py --dry-run                      # what is not current, and how long it takes
+    python benchmarks/zoo.py --dry-run                      # what is not current, why, and how long it takes
     python benchmarks/zoo.py --store runs/table-push/latest [--name table-push]
 
 Parts: success with `nominal` physics, with the `default` randomization, with the `delay` of the gate's profile and on another
@@ -33,7 +33,7 @@ from queue import SimpleQueue
 
 import tables
 from policy_key import ROOT, ZOO, code, policies
-from zoo_parts import GUESS_S, PARTS, SCRIPTED, Job, do, is_current, jobs, pinned
+from zoo_parts import GUESS_S, PARTS, SCRIPTED, Job, do, jobs, pinned, why_not_current
 from zoo_results import Zoo
 
 from rookery.cli.main import guarded
@@ -87,7 +87,7 @@ def planned(zoo: Zoo, names: Sequence[str], parts: Sequence[str], again: bool) -
     out = []
     for job in (job for name in names for job in jobs(name) if job.part in parts):
         record = zoo.record(job)
-        if again or not is_current(job, record):
+        if again or why_not_current(job, record):
             usual = statistics.median(lasting[job.part]) if lasting[job.part] else GUESS_S[job.part]
             out.append((job, float((record or {}).get("wall_s") or usual)))
     return sorted(out, key=lambda pair: -pair[1])
@@ -192,7 +192,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--gate", type=shlex.split, default=list(GATE), help="options of `rookery gate`, as one word")
     parser.add_argument("--processes", type=int, default=usable_cores())
     parser.add_argument("--again", action="store_true", help="also what is current")
-    parser.add_argument("--dry-run", action="store_true", help="say what is to be done and how long it takes")
+    parser.add_argument("--dry-run", action="store_true", help="say what is to be done, why, and how long it takes")
     parser.add_argument("--store", type=Path, metavar="RUN", help="put the policy of a run into the zoo first")
     parser.add_argument("--name", help="of the policy that is stored; its task by default")
     args = parser.parse_args(words)
@@ -225,7 +225,9 @@ def work(args: argparse.Namespace) -> int:
         if code().endswith("-dirty"):
             print("the package has changes that are not committed: figures of it are never current, and say so")
         if args.dry_run:
-            print("\n".join(f"{job}, about {lasts(seconds)}" for job, seconds in plan))
+            for job, seconds in plan:
+                why = why_not_current(job, zoo.record(job)) or "done again"
+                print(f"{job}, about {lasts(seconds)}: {why}")
             return 0
         start = time.perf_counter()
         doing = Work(zoo, plan, args)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from policy_key import ROOT, ZOO, code, key, same, task_of
+from policy_key import ROOT, ZOO, code, key, task_of
 from zoo_gate import gate_row
 
 VIDEOS = ROOT / "docs" / "videos"
@@ -155,9 +155,21 @@ def _delays(task: str) -> list[str]:
     return [word for n in names for word in ("--set", f"{n}={factors[n].high:g}")]
 
 
-def is_current(job: Job, record: dict[str, Any] | None) -> bool:
-    """Whether a record is of this policy and task, and of this commit where the part is measured."""
-    return record is not None and same(record.get("key"), key(job.policy), job.part in BY_COMMIT)
+def why_not_current(job: Job, record: dict[str, Any] | None) -> str:
+    """Why a record is not of this policy and task, and of this commit where the part is measured, in a few words; "" where it
+    is."""
+    if record is None:
+        return "not done yet"
+    found, wanted = record.get("key") or {}, key(job.policy)
+    if found.get("policy") != wanted["policy"]:
+        return "of other weights"
+    if found.get("task") != wanted["task"]:
+        return "of other files of its task"
+    if job.part not in BY_COMMIT:
+        return ""
+    if wanted["commit"].endswith("-dirty"):
+        return "the package has changes that are not committed"
+    return "" if found.get("commit") == wanted["commit"] else f"of {found.get('commit', 'no commit')}"
 
 
 Runner = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]

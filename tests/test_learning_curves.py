@@ -209,3 +209,25 @@ def test_each_curve_is_warmed_once_and_not_where_all_is_there(curves, tmp_path, 
     for name in ("a", "b"):
         assert measure(curves, tmp_path, name=name) == 0
     assert made == [0], "before the first of two seeds"
+
+
+@pytest.mark.slow
+def test_success_against_opponents_is_that_the_learner_wins(curves, tmp_path, capsys):
+    """What a curve says is what `rookery match` counts, in the same episodes."""
+    file = tmp_path / "evaders.toml"
+    file.write_text('team = "pursuers"\nmembers = [{policy = "controller"}]\n')
+    curve = f"PPO: ppo --opponents {file} --steps 64 --rollout-steps 4 --num-envs 8 --hidden 8 --minibatches 1"
+    words = ["drone-tag", "--curve", curve, "--seeds", "0", "--points", "2", "--episodes", "16"]
+    words += ["--runs", str(tmp_path), "--image", str(tmp_path / "a.svg"), "--out", str(tmp_path / "a.json")]
+    assert curves.main(words) == 0
+    last = json.loads((tmp_path / "a.json").read_text())["rows"][0]["points"]["0"][-1]
+    assert last["success"] == last["pursuers_wins"] and last["pursuers_wins"] + last["evaders_wins"] <= 1.0
+    capsys.readouterr()
+    run = str(tmp_path / "drone-tag-ppo-0")
+    match = ["match", "drone-tag", run, "controller", "--episodes", "16", "--num-envs", "16", "--json"]
+    assert command_line([*match, "--seed", str(curves.EVALUATION_SEED)]) == 0
+    assert json.loads(capsys.readouterr().out)["wins"]["a"] == round(16 * last["success"])
+    assert curves.main(words) == 0, "what is there is not trained again"
+    file.write_text('team = "evaders"\nmembers = [{policy = "controller"}]\n')
+    assert curves.main(words) == 2
+    assert "has a training with other settings" in capsys.readouterr().err

@@ -59,29 +59,29 @@ def test_weights_are_told_by_their_numbers_and_not_their_names(modules, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("found", "current"),
+    ("found", "nominal", "film"),
     [
-        ({}, {"nominal", "film"}),
-        ({"commit": "old"}, {"film"}),
-        ({"policy": "old"}, set()),
-        ({"task": "old"}, set()),
+        ({}, "", ""),
+        ({"commit": "old"}, "of old", ""),
+        ({"policy": "old"}, "of other weights", "of other weights"),
+        ({"task": "old"}, "of other files of its task", "of other files of its task"),
     ],
 )
-def test_what_is_current_is_not_done_again(modules, monkeypatch, found, current):
+def test_what_is_current_is_not_done_again(modules, monkeypatch, found, nominal, film):
     keys, parts, *_ = modules
     monkeypatch.setattr(keys, "code", lambda: "new")
     record = {"key": keys.key("drone-hover") | found}
-    done = {part for part in ("nominal", "film") if parts.is_current(parts.Job("drone-hover", part), record)}
-    assert done == current
-    assert not parts.is_current(parts.Job("drone-hover", "nominal"), None)
+    told = [parts.why_not_current(parts.Job("drone-hover", part), record) for part in ("nominal", "film")]
+    assert told == [nominal, film]
+    assert parts.why_not_current(parts.Job("drone-hover", "nominal"), None) == "not done yet"
 
 
 def test_figures_of_changes_that_are_not_committed_are_never_current(modules, monkeypatch):
     keys, parts, *_ = modules
     monkeypatch.setattr(keys, "code", lambda: "new-dirty")
     record = {"key": keys.key("drone-hover")}
-    assert not parts.is_current(parts.Job("drone-hover", "gate"), record)
-    assert parts.is_current(parts.Job("drone-hover", "picture"), record)
+    assert "not committed" in parts.why_not_current(parts.Job("drone-hover", "gate"), record)
+    assert parts.why_not_current(parts.Job("drone-hover", "picture"), record) == ""
 
 
 def test_a_refusal_is_kept_and_another_failure_is_not(modules):
