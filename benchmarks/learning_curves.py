@@ -275,6 +275,8 @@ def summary(
     for key, title in (("steps", "steps_to"), (TIME, "seconds_to")):
         reached = [first(points, key, args.figure, args.target, args.lower) for points in rows]
         row[title] = None if None in reached else statistics.median(x for x in reached if x is not None)
+    if args.beside:
+        row["beside"] = statistics.fmean(points[-1][args.beside] for points in rows)
     row["commit"] = ", ".join(dict.fromkeys(c for found in seeds.values() for c in found["commits"]))
     return row | {
         "wall_s": sum(points[-1][TIME] for points in rows),
@@ -300,6 +302,7 @@ def write(out: Path, image: Path, args: argparse.Namespace, rows: list[dict[str,
         {"key": "steps", "title": "steps", "format": ",d"},
         {"key": "last", "title": f"{name} at the end", "format": ".3g"},
         {"key": "range", "title": "least to greatest"},
+        *([{"key": "beside", "title": f"{args.beside} at the end", "format": ".3g"}] if args.beside else []),
         {"key": "steps_to", "title": f"steps to {target:g}", "format": ",.0f"},
         {"key": "seconds_to", "title": f"seconds to {target:g}", "format": ".1f"},
         {"key": "training_s", "title": "training, s", "format": ".1f"},
@@ -323,6 +326,7 @@ def write(out: Path, image: Path, args: argparse.Namespace, rows: list[dict[str,
         "--target",
         f"{target:g}",
     ]
+    words += ["--beside", args.beside] if args.beside else []
     words += [f"--{name}" for name in ("lower", "log") if getattr(args, name)]
     write_result(out, shlex.join(words), began, columns, rows, metrics, **told(rows))
 
@@ -336,6 +340,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--points", type=int, default=20, help="evaluations of a training")
     parser.add_argument("--episodes", type=int, default=64, help="of an evaluation")
     parser.add_argument("--figure", default="success", help='metric of the task, or "return"')
+    parser.add_argument("--beside", default="", help="another metric, for the table alone")
     parser.add_argument("--target", type=float, default=0.95, help="of the figure, for the table")
     parser.add_argument("--lower", action="store_true", help="the figure is better when lower, such as an error")
     parser.add_argument("--log", action="store_true", help="logarithmic axes of samples and time")
@@ -367,8 +372,9 @@ def measure(args: argparse.Namespace) -> int:
         for seed, own, folder in zip(args.seeds, settings, folders_of, strict=True):
             found[seed] = trained(own, folder, f"{curve.label}, seed {seed}", args.points, args.episodes)
             known = found[seed]["rows"][0]
-            if args.figure not in known:
-                raise unknown("figure", args.figure, [key for key in known if key not in ("steps", TIME)])
+            for name in (args.figure, args.beside or args.figure):
+                if name not in known:
+                    raise unknown("figure", name, [key for key in known if key not in ("steps", TIME)])
         rows.append(summary(curve, settings[0], found, args))
         write(out, image, args, rows, began)
     return 0

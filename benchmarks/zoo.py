@@ -36,7 +36,7 @@ from policy_key import ROOT, ZOO, code, policies
 from zoo_parts import GUESS_S, PARTS, SCRIPTED, Job, do, jobs, pinned, why_not_current
 from zoo_results import Zoo
 
-from rookery.cli.main import guarded
+from rookery.cli.main import ending_in_order, guarded
 from rookery.experiments.runs import find_run
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError, unknown
@@ -125,7 +125,7 @@ class Work:
         self.failed: list[str] = []
 
     def run(self) -> None:
-        """Do all; Ctrl-C ends what runs and keeps what is done."""
+        """Do all; Ctrl-C and SIGTERM end what runs and keep what is done."""
         allowed = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(usable_cores()))
         for i in range(self.args.processes):
             self.cores.put(allowed[i % len(allowed)])
@@ -138,14 +138,21 @@ class Work:
                 for process in self.processes:
                     process.kill()
                 pool.shutdown(cancel_futures=True)
+                print("stopped: the parts that are done are kept, and the same command goes on", file=sys.stderr)
                 raise
+
+    def _started(self, process: subprocess.Popen[str]) -> None:
+        """Keep a process in mind; one that began while the others were ended is ended, too."""
+        self.processes.append(process)
+        if self.stopped:
+            process.kill()
 
     def _do(self, job: Job, seconds: float) -> None:
         core = self.cores.get()
         try:
             if self.stopped:
                 return
-            record = do(job, pinned(core, self.processes.append), self.args.episodes, self.args.gate)
+            record = do(job, pinned(core, self._started), self.args.episodes, self.args.gate)
         except (RuntimeError, OSError, ValueError, LookupError) as error:
             record = None
             if not self.stopped:
@@ -242,7 +249,8 @@ def work(args: argparse.Namespace) -> int:
 
 def main(words: Sequence[str] | None = None) -> int:
     args = arguments(words)
-    return guarded(lambda: work(args))
+    with ending_in_order():
+        return guarded(lambda: work(args))
 
 
 if __name__ == "__main__":

@@ -218,9 +218,12 @@ def test_success_against_opponents_is_that_the_learner_wins(curves, tmp_path, ca
     file.write_text('team = "pursuers"\nmembers = [{policy = "controller"}]\n')
     curve = f"PPO: ppo --opponents {file} --steps 64 --rollout-steps 4 --num-envs 8 --hidden 8 --minibatches 1"
     words = ["drone-tag", "--curve", curve, "--seeds", "0", "--points", "2", "--episodes", "16"]
-    words += ["--runs", str(tmp_path), "--image", str(tmp_path / "a.svg"), "--out", str(tmp_path / "a.json")]
+    words += ["--beside", "evaders_wins", "--runs", str(tmp_path)]
+    words += ["--image", str(tmp_path / "a.svg"), "--out", str(tmp_path / "a.json")]
     assert curves.main(words) == 0
-    last = json.loads((tmp_path / "a.json").read_text())["rows"][0]["points"]["0"][-1]
+    row = json.loads((tmp_path / "a.json").read_text())["rows"][0]
+    last = row["points"]["0"][-1]
+    assert row["beside"] == last["evaders_wins"]
     assert last["success"] == last["pursuers_wins"] and last["pursuers_wins"] + last["evaders_wins"] <= 1.0
     capsys.readouterr()
     run = str(tmp_path / "drone-tag-ppo-0")

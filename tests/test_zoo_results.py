@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
+import signal
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -158,3 +160,56 @@ def test_a_stored_policy_names_a_clean_commit(modules, monkeypatch, tmp_path):
     with pytest.raises(RookeryError, match="without changes"):
         command.store(run, "third")
     assert not (tmp_path / "zoo" / "third").exists()
+
+
+WORK = """
+import sys, threading, time
+sys.path.insert(0, {benchmarks!r})
+import zoo, zoo_parts
+from rookery.cli.main import ending_in_order, guarded
+
+class Kept:
+    def put(self, job, record):
+        print("kept", job, flush=True)
+    def save(self, command):
+        pass
+
+def do(job, run, episodes, gate):
+    seconds = 0.0 if job.policy == "one" else 600.0
+    done = run([sys.executable, "-c", f"import os, time; print(os.getpid(), flush=True); time.sleep({{seconds}})"])
+    if done.returncode:
+        raise RuntimeError("ended")
+    return {{"success": 1.0, "wall_s": 0.0}}
+
+zoo.do = do
+args = zoo.arguments(["--processes", "2"])
+work = zoo.Work(Kept(), [(zoo_parts.Job(name, "gate"), 1.0) for name in ("one", "two", "three", "four")], args)
+
+def watch():
+    while len(work.processes) < 3:
+        time.sleep(0.01)
+    print("pids", *[p.pid for p in work.processes], flush=True)
+
+threading.Thread(target=watch, daemon=True).start()
+with ending_in_order():
+    code = guarded(work.run)
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_zoo_that_is_stopped_ends_its_processes_and_keeps_what_is_done(number, code):
+    script = WORK.format(benchmarks=str(ROOT / "benchmarks"))
+    process = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    lines: list[str] = []
+    while not lines or not lines[-1].startswith("pids"):
+        lines.append(process.stdout.readline())
+        assert lines[-1], process.stderr.read()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code and "the same command goes on" in err and "Traceback" not in err
+    assert "kept one gate" in "".join(lines) + out and "kept two" not in out
+    pids = [int(pid) for line in lines for pid in line.split()[1:] if line.startswith("pids")]
+    assert len(pids) == 3 and not any(Path(f"/proc/{pid}").exists() for pid in pids)

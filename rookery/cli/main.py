@@ -72,12 +72,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0; 2 for what the user can put right; 130 for Ctrl-C.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    with _ending_in_order():
+    with ending_in_order():
         return guarded(lambda: _run(words))
 
 
 @contextlib.contextmanager
-def _ending_in_order() -> Iterator[None]:
+def ending_in_order() -> Iterator[None]:
     """SIGTERM and SIGHUP end a command as Ctrl-C does: what it has begun to write is removed, and its processes end.
     Exit code 143 and 129, as shells have it. Those that are ignored, as under nohup, stay so."""
 
