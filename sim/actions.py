@@ -138,12 +138,13 @@ def require_no_choices(action: ActionSpec, who: str, way_out: str) -> None:
         raise RookeryError(f"{who} continuous actions, and this one chooses its {name!r} among {options}: {way_out}.")
 
 
-def require_numbers(groups: Mapping[str, Group], who: str) -> None:
+def require_numbers(groups: Mapping[str, Group], who: str, way_out: str = "PPO learns such tasks") -> None:
     """Refuse groups whose actions have discrete components.
 
     Args:
         groups: by name.
         who: what takes continuous actions alone, the subject of the message: "SAC learns".
+        way_out: its end.
 
     Raises:
         RookeryError: a group chooses.
@@ -152,5 +153,5 @@ def require_numbers(groups: Mapping[str, Group], who: str) -> None:
         if group.action.choices:
             raise RookeryError(
                 f"{who} continuous actions, and group {name!r} chooses its {group.action.choices[0].name!r} among "
-                f"{', '.join(group.action.choices[0].options)}: PPO learns such tasks."
+                f"{', '.join(group.action.choices[0].options)}: {way_out}."
             )

@@ -266,7 +266,7 @@ class Group:
         if mirror is not None and (len(mirror.observation), len(mirror.action)) != (self.frame_size, self.action.size):
             raise ValueError(
                 f"the mirror has {len(mirror.observation)} observed and {len(mirror.action)} commanded components, the group "
-                f"{self.frame_size} and {self.action.size}."
+                f"{self.frame_size} and {self.action.size}: give a mirror of those sizes, or mirror=None."
             )
         strange = [name for name in self.future if name not in self.target_slices()]
         if strange:

@@ -78,8 +78,12 @@ class Task(Buffers, abc.ABC):
     engines: ClassVar[tuple[str, ...]] = ("mujoco", "pybullet")
     """Physics engines that it runs on, the default first."""
     preset: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    """Settings to train it with in place of the defaults, as in the settings.toml of a run: ``{"num_envs": 256, "ppo":
-    {"learning_rate": 1e-3}}``. Those of this package's tasks stand in policies/recipes/<name>.toml."""
+    """Settings to train it with in place of those of the task that it derives from, or of its `family`, as in the settings.toml
+    of a run: ``{"num_envs": 256, "ppo": {"learning_rate": 1e-3}}``. Those of this package's tasks stand in
+    policies/recipes/<name>.toml."""
+    family: ClassVar[str] = ""
+    """Name of the settings with which tasks that derive from this base are trained, policies/recipes/families/<family>.toml; ""
+    for the algorithm's defaults."""
     wrapper: ClassVar[Wrapper | None] = None
     """What makes the task's environment from its own one; None: nothing."""
     Config: ClassVar[type]

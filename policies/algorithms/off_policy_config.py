@@ -175,7 +175,9 @@ class OffPolicyConfig(EncoderConfig):
     def _check_inputs(self) -> None:
         """Raises RookeryError where settings of what networks learn from contradict others."""
         if self.mirror and self.critic == "central":
-            raise RookeryError('mirror is for critics that see observations alone: give mirror=false, or critic="own".')
+            raise RookeryError(
+                'mirror is for critics that see observations alone: give mirror=false (--no-mirror), or critic="own".'
+            )
         remade = [n for n in ("memory", "encoder") if getattr(self, n) != "none"]
         for name in ("mirror", "critic_batch_norm"):
             if remade and getattr(self, name):

@@ -112,7 +112,7 @@ class PPO(Algorithm):
                 f"environment in rookery.sim.envs.scalarize.LinearScalarization, or give weights (--weights {objectives[0]}=1)."
             )
         if self.config.mirror:
-            require_numbers(self.env.groups, "mirror is for")
+            require_numbers(self.env.groups, "mirror is for", "give mirror=false (--no-mirror)")
         for name in self.config.separate:
             if name not in self.env.groups:
                 raise RookeryError(f"separate names group {name!r}: this task has {', '.join(self.env.groups)}.")

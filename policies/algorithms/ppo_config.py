@@ -156,7 +156,7 @@ class PPOConfig(EncoderConfig):
         others = self.estimator != "off" or self.network or self.memory != "none" or self.encoder != "none"
         if self.mirror and (self.normalize_observations or others):
             raise RookeryError(
-                "mirror is for perceptrons of observations as the task declares them: give mirror=false, or "
+                "mirror is for perceptrons of observations as the task declares them: give mirror=false (--no-mirror), or "
                 "normalize_observations=false, estimator=off, memory=none, encoder=none and no network."
             )
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["Encodes"]
 
 
+@dataclasses.dataclass(frozen=True)
+class NoOptions:
+    """Settings of an encoder that has none."""
+
+
 class Encodes(Stage):
     """Base of such stages.
 
@@ -25,13 +30,13 @@ class Encodes(Stage):
         encoder_name: what the setting calls it; of those from outside this package their file and class, or entry point.
         needs: what a group must observe, in words; "" where any will do.
         way_out: how to observe it.
-        Options: frozen dataclass of its settings: numbers, texts, and true or false.
+        Options: frozen dataclass of its settings: numbers, texts, and true or false; none where it is left out.
     """
 
     encoder_name: ClassVar[str] = ""
     needs: ClassVar[str] = ""
     way_out: ClassVar[str] = ""
-    Options: ClassVar[type]
+    Options: ClassVar[type] = NoOptions
 
     @classmethod
     def encoder(cls, group: Group, frames: int, activation: Activation, options: Any) -> list[Link]:
@@ -61,6 +66,11 @@ class Encodes(Stage):
         values = {}
         for text in given:
             name, equals, value = text.partition("=")
+            if not hints:
+                raise RookeryError(
+                    f"encoder_options has {text!r}, and encoder={cls.source or cls.encoder_name or cls.kind} has no options: "
+                    "leave it out."
+                )
             if not equals:
                 raise RookeryError(f"encoder_options has {text!r}: give name=value, such as {_example(cls.Options)}.")
             if name not in hints:

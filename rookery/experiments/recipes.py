@@ -37,7 +37,8 @@ A recipe is a TOML file, `policies/recipes/NAME.toml`, for the task or the polic
     second = "trained"
 
 `task` at the top names the task where the file is not called like it; its settings are then over the task's preset. A stage may
-train in another task, by the preset of that one. A task outside of this package has its settings in `Task.preset`.
+train in another task, by the preset of that one. A task outside of this package has its settings in `Task.preset`, over those
+of the task or the family that it derives from.
 """
 
 from __future__ import annotations
@@ -48,13 +49,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rookery.experiments.settings import RunSettings, read_table
 from rookery.experiments.zoo import zoo
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm, find_algorithm
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import OWN_TASKS, TASKS, TaskEntry, find
+
+if TYPE_CHECKING:
+    from rookery.sim.task import Task
 
 PROGRESS = "recipe.json"
 """In the folder of a reproduction: the recipe, its scale and seed, and the stages that are done."""
@@ -114,9 +118,14 @@ class Recipe:
 @functools.cache
 def recipe_files() -> dict[str, Path]:
     """The package's recipes, by name."""
+    return {f.stem: f for f in sorted(recipe_folder().glob("*.toml"))}
+
+
+def recipe_folder() -> Path:
+    """Folder of the package's recipes."""
     import rookery.policies
 
-    return {f.stem: f for f in sorted((Path(rookery.policies.__file__).parent / "recipes").glob("*.toml"))}
+    return Path(rookery.policies.__file__).parent / "recipes"
 
 
 def read_file(file: Path, within: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -211,25 +220,45 @@ def varied(settings: RunSettings, algorithm: str | None) -> RunSettings:
 def _declared(entry: TaskEntry) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """Settings of a task's preset that are not the defaults, and presets of other algorithms by name.
 
-    A class without a preset has that of the nearest class that it derives from, as long as its config has those values.
+    A class's own preset is over that of the nearest task of this package that it derives from, as long as its config has
+    those values, or over the settings of its family.
     """
     if entry.id in OWN_TASKS and entry.id in recipe_files():
         values = read_file(recipe_files()[entry.id])
         return values["settings"], values["algorithms"]
     if entry.members:
         task_set = entry.load_set()
-        return _declared(find(task_set.of)) if task_set.of and not task_set.preset else (task_set.preset, {})
-    cls = entry.load()
+        values, others = _declared(find(task_set.of)) if task_set.of else ({}, {})
+        return _with_preset(values, task_set.preset), others
+    return _of_class(entry.load())
+
+
+def _of_class(cls: type[Task]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The same of a class that is not of this package."""
+    layers: list[Mapping[str, Any]] = []  # the class's own first
+    values: Mapping[str, Any] = {}
+    others: Mapping[str, Any] = {}
     for base in cls.__mro__:
-        if "preset" in vars(base):
-            given = vars(base)["preset"]
-            if not isinstance(given, Mapping):
-                raise RookeryError(f"preset of {base.__name__} needs settings by name, got {given!r}.")
-            return given, {}
-        name = vars(base).get("name")
+        name, own = vars(base).get("name"), vars(base).get("preset", {})
+        if not isinstance(own, Mapping):
+            raise RookeryError(f"preset of {base.__name__} needs settings by name, got {own!r}.")
+        layers.append(own)
         if name in OWN_TASKS and name in recipe_files() and issubclass(cls.Config, find(name).load().Config):
-            return _declared(find(name))
-    return {}, {}
+            values, others = _declared(find(name))
+            break
+        if family := vars(base).get("family"):
+            values = read_file(recipe_folder() / "families" / f"{family}.toml")["settings"]
+            break
+    for layer in reversed(layers):
+        values = _with_preset(values, layer)
+    return values, others
+
+
+def _with_preset(values: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings with those of a class in place of theirs; of another algorithm than before no settings are left."""
+    if own.get("algorithm", values.get("algorithm")) != values.get("algorithm"):
+        values = {k: v for k, v in values.items() if k not in ALGORITHMS}
+    return over(values, own)
 
 
 # Recipes

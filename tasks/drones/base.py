@@ -81,6 +81,7 @@ class DroneTask(Task):
     """
 
     engines = ("rotor", "mujoco", "pybullet")
+    family = "drone"
     interface: ClassVar[tuple[str, ...]] = (
         "drone",
         "action",

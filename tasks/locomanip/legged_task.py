@@ -38,6 +38,8 @@ def teacher_set(terms: tuple[Term, ...], privileged: tuple[Term, ...]) -> Observ
 class LeggedTask(LeggedBase):
     """Base of the quadrupeds' tasks."""
 
+    family = "legged"
+
     def body_terms(self) -> tuple[Term, ...]:
         """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
         for velocities, about theirs (0.05, 0.01 rad) for `up` and joint angles."""

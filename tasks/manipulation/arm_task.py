@@ -106,6 +106,7 @@ class ArmTask(Task):
     )
 
     Config: ClassVar[type] = ArmTaskConfig
+    family = "panda"
     interface: ClassVar[tuple[str, ...]] = ("robot", "action")
     default_randomization = DEFAULT_RANDOMIZATION
     delays_controls = True

@@ -97,6 +97,7 @@ class VolleyTask(Task):
     """
 
     engines = ("rotor", "mujoco")
+    family = "volley"
     interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing")
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +70,48 @@ def test_the_zoo_is_listed_with_what_was_measured(capsys):
     assert f"go2-velocity {measured['go2-velocity', 'none']:.2f}" in line
     (line,) = [x for x in said.splitlines() if x.startswith("drone-race ")]
     assert not any(character == "." for character in line)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_every_width_shows_all_in_whole_words(width, capsys, monkeypatch):
+    """No name is cut, no word is broken, and no goal stands in a column of single words."""
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "xterm")
+    assert main(["list"]) == 0
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= width
+    said = {word.strip(",;()") for line in lines for word in line.split()}
+    for name in OWN_TASKS:
+        task = describe(name)
+        sizes = {str(n) for g in task.groups.values() for n in (g.count, g.observation_size, g.action_size)}
+        words = {name, *task.engines, *task.groups, *sizes, *(word.strip(",;()") for word in task.summary.split())}
+        assert words <= said, name
+    first = [i for i, line in enumerate(lines) if not line.startswith(" ")][1:]  # the heading's line is none
+    assert len(first) == len(OWN_TASKS)
+    assert max(b - a for a, b in itertools.pairwise(first)) <= 6, "lines of a task"
+
+
+def test_a_part_of_a_name_chooses(capsys, tmp_path, monkeypatch):
+    assert main(["list", "swarm", "tag-3v2", "--json"]) == 0
+    named = [task["id"] for task in json.loads(capsys.readouterr().out)]
+    assert named == ["drone-tag-3v2", "swarm-catch", "swarm-escort", "swarm-surround"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "higher.py").write_text(NEW)
+    assert main(["list", "higher.py:HoverHigher", "MT10", "--json"]) == 0
+    listed = {task["id"]: task for task in json.loads(capsys.readouterr().out)}
+    assert list(listed) == ["MT10", "higher.py:HoverHigher"]
+    hover = describe("drone-hover").groups["drone"]
+    assert listed["higher.py:HoverHigher"]["groups"]["drone"]["observation_size"] == hover.observation_size
+
+
+def test_a_part_of_no_name_is_a_sentence(capsys):
+    assert main(["list", "drone", "dron-hover"]) == 2
+    said = capsys.readouterr()
+    assert "no task has 'dron-hover' in its name: `rookery list` shows all" in said.err and not said.out
+    assert main(["list", "nowhere.py:Task"]) == 2
+    said = capsys.readouterr()
+    assert "there is no file" in said.err and not said.out.strip(), "no heading of nothing"
 
 
 def test_a_task_without_a_policy_says_so(capsys):

@@ -175,6 +175,15 @@ def test_what_is_for_numbers_says_so(algorithm):
         algorithm(Corridor(4))
 
 
+def test_a_mirror_is_left_out_by_its_option():
+    """As of a task with choices whose base has a preset with mirror symmetry."""
+    config = replace(CONFIG, mirror=True, normalize_observations=False)
+    with pytest.raises(
+        RookeryError, match=r"mirror is for .* chooses its 'direction' .*: give mirror=false \(--no-mirror\)"
+    ):
+        PPO(Corridor(4), config)
+
+
 def test_an_index_of_no_option_is_refused():
     env = Corridor(3)
     env.reset()

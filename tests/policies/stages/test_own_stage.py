@@ -98,6 +98,26 @@ WRONG = {
         r"unknown option of encoder=.*gain.py:Gain 'first'",
     ),
     "a size": (r"group.frame_size \* frames", "0", "size of the stage gain is 0"),
+    "no list": (
+        r"return \[(cls\(.*\))\]",
+        r"return \1",
+        r"encoder\(\) of Gain gave Gain\(size=3, .*: give a list of stages",
+    ),
+    "other inputs": (
+        r"group.frame_size \* frames",
+        "2",
+        "Gain gave a stage of 2 inputs, and the observation has 3 numbers",
+    ),
+    "no outputs": (
+        r"(def outputs\(self\):\n        return) self.size",
+        r"\1 self.size - 5",
+        "3 inputs and -2 outputs: give options",
+    ),
+    "other outputs": (
+        r'weights\["gain"\] \* x',
+        'weights["gain"][1:] * x[:, 1:]',
+        r"the stage gain gave \(2, 2\) for 2 rows, and its outputs are 3",
+    ),
 }
 
 
@@ -107,6 +127,29 @@ def test_a_class_that_cannot_be_is_refused(name: str, config: PPOConfig) -> None
     edit(config, old, new)
     with pytest.raises(RookeryError, match=message):
         encoder_links(config, GROUP, 1)
+
+
+def test_options_may_be_left_out(config: PPOConfig) -> None:
+    edit(config, r"    Options: .*\n", "")
+    with pytest.raises(
+        RookeryError, match=r"encoder_options has 'first=0.5', and encoder=.*gain.py:Gain has no options"
+    ):
+        encoder_links(config, GROUP, 1)
+
+
+def test_a_stage_without_options_is_made_of_its_terms_alone(config: PPOConfig) -> None:
+    edit(config, r"    Options: .*\n((?s:.*))options.first", r"\g<1>1.0")
+    (link,) = encoder_links(PPOConfig(encoder=config.encoder), GROUP, 1)
+    assert (link.inputs, link.outputs) == (3, 3)
+
+
+def test_the_check_draws_no_number_of_a_training(config: PPOConfig) -> None:
+    remember(config.encoder)
+    torch.manual_seed(0)
+    encoder_links(config, GROUP, 1)
+    drawn = torch.rand(1)
+    torch.manual_seed(0)
+    assert torch.equal(drawn, torch.rand(1))
 
 
 def test_a_method_that_is_missing_is_named(config: PPOConfig) -> None:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch
 
 from rookery.cli.main import main
-from rookery.experiments.recipes import find_recipe, preset, read_file, read_recipe, recipe_files
+from rookery.experiments.recipes import find_recipe, preset, read_file, read_recipe, recipe_files, recipe_folder
 from rookery.experiments.reproduction import LEAST_WORLDS, UPDATES, Reproduction, scaled
 from rookery.experiments.runs import open_run
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.zoo import zoo
+from rookery.policies.algorithms.sac import SACConfig
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.sim.errors import RookeryError
+from rookery.tasks.drones.base import DroneTask
 from rookery.tasks.drones.hover import Hover, HoverConfig
+from rookery.tasks.locomanip.legged_task import LeggedTask
+from rookery.tasks.manipulation.arm_task import ArmTask
 from rookery.tasks.registry import TASKS, TaskEntry
+from rookery.tasks.volleyball.base import VolleyTask
+
+RECIPES = recipe_folder()
 
 SHORT = """
 task = "drone-hover"
@@ -115,7 +123,7 @@ def test_shared_settings_are_over_the_preset_and_under_each_stages_own(tmp_path)
     assert trained.values["ppo"]["learning_rate"] == preset("drone-hover").algorithm_config.learning_rate
 
 
-def test_a_class_has_its_own_preset_or_that_of_the_task_that_it_derives_from(monkeypatch):
+def test_a_class_has_its_own_preset_over_that_of_the_task_that_it_derives_from(monkeypatch):
     class Lower(Hover):
         """Hover lower."""
 
@@ -124,22 +132,48 @@ def test_a_class_has_its_own_preset_or_that_of_the_task_that_it_derives_from(mon
 
         preset = {"num_envs": 24, "ppo": {"epochs": 2}}  # noqa: RUF012
 
+    class Cloned(Lowest):
+        """Hover as low, learned by SAC."""
+
+        preset = {"algorithm": "sac", "sac": {"batch": 32}}  # noqa: RUF012
+
     class Other(Hover):
         """Another config, to which the settings of drone-hover may say nothing."""
 
         Config = object
 
-    for name, cls in {"lower": Lower, "lowest": Lowest, "other": Other}.items():
+    for name, cls in {"lower": Lower, "lowest": Lowest, "cloned": Cloned, "other": Other}.items():
         monkeypatch.setitem(TASKS, name, TaskEntry.of(cls, name))
     assert TASKS["lower"].engines == ("rotor", "mujoco", "pybullet")
     assert preset("lower").to_values() == preset("drone-hover").to_values() | {"task": "lower"}
     assert issubclass(Lower.Config, HoverConfig)
-    own = RunSettings.from_values({"task": "lowest", "engine": "rotor", "num_envs": 24, "ppo": {"epochs": 2}})
-    assert preset("lowest") == own
-    assert preset("other") == RunSettings(task="other", engine="rotor")
+    hover = preset("drone-hover").to_values()
+    ppo = hover["ppo"] | {"epochs": 2}
+    assert preset("lowest").to_values() == hover | {"task": "lowest", "num_envs": 24, "ppo": ppo}
+    learned = preset("cloned")
+    assert (learned.num_envs, learned.runner) == (24, preset("lowest").runner)
+    assert learned.algorithm_config == SACConfig(batch=32), "settings of PPO are not those of SAC"
+    family = tomllib.loads((RECIPES / "families" / "drone.toml").read_text())["settings"]
+    assert preset("other") == RunSettings.from_values({"task": "other", "engine": "rotor", **family})
     monkeypatch.setattr(Lowest, "preset", RunSettings())
     with pytest.raises(RookeryError, match="preset of Lowest needs settings by name"):
         preset("lowest")
+
+
+@pytest.mark.parametrize(
+    ("base", "family"), [(DroneTask, "drone"), (LeggedTask, "legged"), (ArmTask, "panda"), (VolleyTask, "volley")]
+)
+def test_a_task_on_a_base_is_trained_as_the_family_of_this_package_is(base, family, monkeypatch):
+    """Not with the algorithm's defaults, with which a drone does not learn to fly: the figures are in the recipe's file."""
+    monkeypatch.setitem(TASKS, "mine", TaskEntry.of(type("Mine", (base,), {"__doc__": "Mine."}), "mine"))
+    settings = read_file(RECIPES / "families" / f"{family}.toml")["settings"]
+    ours = preset("mine").to_values()
+    assert {
+        **ours,
+        "ppo": ours["ppo"] | settings["ppo"],
+        **{k: v for k, v in settings.items() if k not in ("ppo", "runner")},
+    } == ours
+    assert ours["ppo"] != RunSettings().to_values()["ppo"]
 
 
 @pytest.mark.parametrize(
