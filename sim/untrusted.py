@@ -15,7 +15,7 @@ import stat
 import struct
 import tomllib
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:
     Raises:
         Damaged: it is no ordinary file, or has more than `most` bytes. OSError: it cannot be read.
     """
-    _require_file(path)
+    require_file(path)
     with open(path, "rb") as opened:
         size = os.fstat(opened.fileno()).st_size
         if size > most:
@@ -92,7 +92,7 @@ def parse_json(text: bytes | str) -> Any:
         raise
     except (ValueError, RecursionError) as error:
         raise Damaged(f"it is no JSON: {_short(error)}") from error
-    _check_nesting(values, surrogates="\\ud" in text.lower())
+    _check_nesting(values, leaves=_refuse_surrogates if "\\ud" in text.lower() else None)
     return values
 
 
@@ -100,7 +100,8 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The values of a TOML file.
 
     Raises:
-        Damaged: no TOML; nested deeper than DEPTH; a number beyond float64. OSError: it cannot be read.
+        Damaged: no TOML; nested deeper than DEPTH; a number beyond float64 or a whole one longer than DIGITS.
+        OSError: it cannot be read.
     """
     try:
         values = tomllib.loads(read_text(path), parse_float=_toml_float)
@@ -108,7 +109,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         raise Damaged(f"it is no TOML: {_short(error)}") from error
-    _check_nesting(values)
+    _check_nesting(values, leaves=_refuse_long)
     return values
 
 
@@ -119,7 +120,7 @@ def read_npz(path: Path, most: int = ARRAY_BYTES) -> dict[str, NDArray[Any]]:
         Damaged: it is no zip of arrays, an array is of Python objects or of another size than its header says, or all
             together exceed `most` bytes. OSError: it cannot be read.
     """
-    _require_file(path)
+    require_file(path)
     try:
         with zipfile.ZipFile(path) as file:
             members = file.infolist()
@@ -135,6 +136,10 @@ def read_npz(path: Path, most: int = ARRAY_BYTES) -> dict[str, NDArray[Any]]:
         raise Damaged(f"it is no zip of arrays: {_short(error)}") from error
     except (NotImplementedError, RuntimeError, IndexError, OverflowError) as error:  # encrypted, unknown compression
         raise Damaged(f"it is no plain zip of arrays: {_short(error)}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a member that begins before the file
+            raise
+        raise Damaged("it is no zip of arrays: a member is out of place") from error
     except Exception as error:
         if type(error).__module__ in ("zlib", "_lzma", "lzma"):  # what these raise derives from Exception alone
             raise Damaged(f"its packed data are damaged: {_short(error)}") from error
@@ -172,7 +177,7 @@ def safetensors_header(data: bytes | Path) -> tuple[dict[str, tuple[str, tuple[i
         Damaged: the header is no such one, or does not describe just the bytes that follow it. OSError: it cannot be read.
     """
     if isinstance(data, Path):
-        _require_file(data)
+        require_file(data)
         size = data.stat().st_size
         with open(data, "rb") as opened:
             head = opened.read(8)
@@ -307,11 +312,16 @@ def onnx_tensor(tensor: onnx.TensorProto) -> NDArray[np.float32] | None:
     return np.asarray(onnx.numpy_helper.to_array(tensor), np.float32)
 
 
-def _require_file(path: Path) -> None:
+def require_file(path: Path) -> None:
+    """Refuse what is no ordinary file: a pipe or a device would never end.
+
+    Raises:
+        Damaged: it is none. OSError: it is a folder, or cannot be looked at.
+    """
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(mode):  # a pipe or a device would never end
+    if not stat.S_ISREG(mode):
         raise Damaged("it is no ordinary file")
 
 
@@ -336,23 +346,32 @@ def _toml_float(text: str) -> float:
     return float(text) if re.search("inf|nan", text) else _finite(text)
 
 
-def _check_nesting(values: object, surrogates: bool = False) -> None:
-    """Not deeper than DEPTH; with `surrogates` also that every text can be encoded."""
+def _refuse_long(value: object) -> None:
+    if isinstance(value, int) and abs(value) >= 10**DIGITS:
+        raise Damaged(f"a whole number has more than {DIGITS} digits")
+
+
+def _refuse_surrogates(value: object) -> None:
+    if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
+        raise Damaged("a text has half of a surrogate pair")
+
+
+def _check_nesting(values: object, leaves: Callable[[object], None] | None) -> None:
+    """Not deeper than DEPTH; `leaves` gets every key and every value that is no container."""
     stack: list[tuple[object, int]] = [(values, 0)]
     while stack:
         value, depth = stack.pop()
         if isinstance(value, Mapping):
-            inner = [*value.values(), *value] if surrogates else list(value.values())
+            inner = [*value.values(), *value] if leaves else list(value.values())
         elif isinstance(value, list):
             inner = value
         else:
-            if surrogates and isinstance(value, str) and re.search("[\ud800-\udfff]", value):
-                raise Damaged("a text has half of a surrogate pair")
+            if leaves:
+                leaves(value)
             continue
         if depth == DEPTH:
             raise Damaged(f"it is nested deeper than {DEPTH}")
-        keep = surrogates or None
-        stack.extend((v, depth + 1) for v in inner if keep or isinstance(v, (Mapping, list)))
+        stack.extend((v, depth + 1) for v in inner if leaves or isinstance(v, (Mapping, list)))
 
 
 def _short(error: BaseException) -> str:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from rookery.policies.stages.stage import Stage
+from rookery.policies.stages.trial import try_stage
 from rookery.sim.errors import RookeryError
 
 
@@ -21,7 +22,7 @@ class StageModule(nn.Module):
         stage: what it computes.
 
     Raises:
-        RookeryError: a weight without numbers.
+        RookeryError: a weight without numbers, or a stage from outside this package that does not keep to the interface.
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -39,6 +40,7 @@ class StageModule(nn.Module):
             if len(weight.shape) > 1:
                 bound = 1.0 / math.sqrt(math.prod(weight.shape[1:]))
             self.register_parameter(name, nn.Parameter(torch.empty(weight.shape).uniform_(-bound, bound)))
+        try_stage(self)
 
     @property
     def weights(self) -> dict[str, Tensor]:

@@ -26,7 +26,7 @@ from rookery.policies.training import store
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import flush, make_folder
 from rookery.sim.files import write as write_file
-from rookery.sim.untrusted import parse_json, read_safetensors
+from rookery.sim.untrusted import parse_json, read_bytes, read_safetensors, require_file
 
 FORMAT = "rookery-checkpoint"
 VERSION = 2
@@ -168,9 +168,9 @@ def read_state(folder: Path | str) -> dict[str, Any]:
     """
     folder = resolve(folder)
     try:
-        text = (folder / "state.json").read_bytes()
-    except OSError as error:
-        raise _damaged(folder, f"state.json cannot be read ({error.strerror})") from error
+        text = read_bytes(folder / "state.json")
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, f"state.json cannot be read ({_why(error)})") from error
     try:
         state = parse_json(text)
         if state["format"] != FORMAT:
@@ -208,10 +208,11 @@ def read_tensors(folder: Path, state: dict[str, Any]) -> dict[str, dict[str, Ten
 
 def _read(folder: Path, name: str, files: object) -> dict[str, Tensor]:
     try:
+        require_file(folder / name)
         with open(folder / name, "rb") as opened:
             digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise _damaged(folder, f"{name} cannot be read ({error.strerror})") from error
+    except (OSError, ValueError) as error:
+        raise _damaged(folder, f"{name} cannot be read ({_why(error)})") from error
     if not isinstance(files, dict) or digest != files.get(name):
         raise _damaged(folder, f"{name} is cut short or was edited")
     try:
@@ -226,6 +227,10 @@ def _seal(state: dict[str, Any]) -> bytes:
     return json.dumps(
         json.loads(body) | {"sha256": hashlib.sha256(body.encode()).hexdigest()}, indent=1, sort_keys=True
     ).encode()
+
+
+def _why(error: OSError | ValueError) -> str:
+    return str(error.strerror if isinstance(error, OSError) else error)
 
 
 def _damaged(folder: Path, why: str) -> RookeryError:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,11 +25,13 @@ class Interrupted(Exception):
 class Interruption:
     """While active, the first SIGINT, SIGTERM or SIGHUP only sets `wanted` and says so; a second one raises KeyboardInterrupt.
 
-    SIGHUP stays ignored under nohup.
+    SIGHUP stays ignored under nohup. `timeout` and batch systems send SIGTERM to a process and to its group: what comes within
+    SAME_S is one.
     """
 
     wanted = False
     NOTICE = b"rookery: stopping after this iteration and saving; Ctrl-C again stops at once without saving.\n"
+    SAME_S = 1.0
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __enter__(self) -> Interruption:
@@ -43,8 +46,11 @@ class Interruption:
             signal.signal(number, handler)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
-        if self.wanted:
+        if self.wanted and (signum == signal.SIGINT or time.monotonic() - self._heard > self.SAME_S):
             raise KeyboardInterrupt
+        if self.wanted:
+            return
         self.wanted = True
+        self._heard = time.monotonic()
         with contextlib.suppress(OSError):
             os.write(2, self.NOTICE)  # not print: a signal may come amid another one

@@ -95,6 +95,7 @@ class Runner:
         self.figures: dict[str, float] = {}
         self.episodes = EpisodeStatistics(config.success_window)
         self.obs: dict[str, Tensor] | None = None  # of this control step; None before the first
+        self._there: list[Path] | None = None  # the newest checkpoint in the folder when one was loaded
         self._refresh = refresh
         self._saved = saved
         self._between = between
@@ -127,6 +128,10 @@ class Runner:
             RunLog(self.folder, self.steps, self.config.total_steps, progress, self._tracking()) as log,
             Interruption() as interruption,
         ):
+            if self._there is not None and checkpoint.complete(self.folder)[-1:] != self._there:
+                raise RookeryError(
+                    f"another process has trained in {self.folder} since its checkpoint was read here: resume it once more."
+                )
             if self.steps:  # after a resume from an older checkpoint, later ones must not outlive their log rows
                 checkpoint.remove_old(self.folder, self.config.keep, self.steps)
             log.resume(self.steps)
@@ -293,6 +298,7 @@ class Runner:
         # the policy first: a kill after the last checkpoint, which nothing resumes, must not leave an older policy beside it
         store.save_policy(self.folder, self.env.deployed(self.algorithm.policies()), self.contract)
         path = checkpoint.write(self.folder, self.steps, tensors, self._state())
+        self._there = None
         checkpoint.remove_old(self.folder, self.config.keep, self.steps)
         if self._saved is not None:
             self._saved(path)
@@ -304,6 +310,7 @@ class Runner:
         Raises:
             RookeryError: it is missing, damaged, of a newer version, or of another algorithm, environment, config or inputs.
         """
+        self._there = checkpoint.complete(self.folder)[-1:]
         path = checkpoint.resolve(folder)
         state = checkpoint.read_state(path)
         # Settings that are newer than the checkpoint have their defaults.

@@ -154,11 +154,64 @@ def test_the_check_draws_no_number_of_a_training(config: PPOConfig) -> None:
 
 def test_a_method_that_is_missing_is_named(config: PPOConfig) -> None:
     edit(config, r"def (code|forward)\(", r"def \1_(")
-    policy = Policy(encoder_links(config, GROUP, 1))
+    links = encoder_links(config, GROUP, 1)
     with pytest.raises(RookeryError, match=r"the stage gain has no forward\(\): write it into Gain"):
-        policy(torch.zeros(1, 3))
+        Policy(links)
     with pytest.raises(RookeryError, match=r"the stage gain has no code\(\): .* the reason why it has no C"):
-        policy.chain.leaves[0].stage.code("p")
+        links[0].code("p")
+
+
+FORWARD = r'return weights\["gain"\] \* x'
+STATE = """    @property
+    def state_size(self):
+        {body}
+
+    def weights("""
+BREAKS = {
+    "too narrow": (
+        FORWARD,
+        "return x[:, :-1]",
+        r"torch.float32 \(3, 2\) as its output for 3 rows, which must be .* \(3, 3\)",
+    ),
+    "one row": (FORWARD, "return x[:1]", r"\(1, 3\) as its output"),
+    "flat": (FORWARD, "return x.flatten()", r"\(9,\) as its output"),
+    "double": (FORWARD, "return x.double()", r"gives torch.float64 \(3, 3\)"),
+    "nothing": (FORWARD, "return None", "gives a NoneType as its output"),
+    "numpy": (FORWARD, "return x.numpy()", "gives a ndarray as its output"),
+    "nan": (FORWARD, "return x / 0", "gives NaN or infinity for numbers from -1 to 1"),
+    "raises": (FORWARD, "return 1 / 0", r"fails for rows \[3, 3\] \(ZeroDivisionError: division by zero\)"),
+    "no such weight": (FORWARD, 'return weights["gian"]', r"fails for rows \[3, 3\] \(KeyError: 'gian'\)"),
+    "in place": (FORWARD, "return x.mul_(2.0)", "writes into its input"),
+    "remembers": (FORWARD, "N.append(1)\n        return x * len(N)", "gives something else when it is asked again"),
+    "draws": (FORWARD, "return x * torch.rand(1)", "gives something else when it is asked again"),
+    "mixes rows": (FORWARD, "return x - x.mean(0)", "something else for a row alone than beside others"),
+    "other sizes": (
+        r"    def weights\(",
+        STATE.format(body="N.append(1)\n        return len(N)"),
+        "something else of its sizes",
+    ),
+    "a state that is not kept": (
+        FORWARD,
+        "return x",
+        r"gives torch.float32 \(3, 1\) as its next state",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_stage_that_breaks_the_interface_is_refused_before_it_learns(name: str, config: PPOConfig) -> None:
+    old, new, message = BREAKS[name]
+    edit(config, old, new.replace("\\", r"\\"))
+    file = Path(config.encoder.partition(":")[0])
+    text = "import torch\nN = []\n" + file.read_text()
+    if name == "a state that is not kept":
+        step = "    def step(self, weights, x, state, given):\n        return x, state[:, :1]\n\n"
+        text = text.replace(
+            "    def weights(", STATE.format(body="return 2").replace("    def weights(", f"{step}    def weights(")
+        )
+    file.write_text(text)
+    with pytest.raises(RookeryError, match=rf"the stage .*gain.py:Gain .*{message}"):
+        Policy(encoder_links(config, GROUP, 1))
 
 
 def test_a_weight_without_numbers_is_refused(config: PPOConfig) -> None:

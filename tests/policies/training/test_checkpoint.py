@@ -355,6 +355,18 @@ def test_a_second_ctrl_c_stops_at_once(capfd):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_one_that_comes_twice_at_once_still_saves(number, monkeypatch):
+    """`timeout` sends SIGTERM to the process, and to its group."""
+    with Interruption() as interruption:
+        for _ in range(2):
+            os.kill(os.getpid(), number)
+        assert interruption.wanted
+        monkeypatch.setattr(Interruption, "SAME_S", 0.0)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+
+
 def test_hidden_files_beside_checkpoints_are_no_obstacle(tmp_path):
     """Only what an interrupted write left is removed; .DS_Store and the like stay."""
     folder = tmp_path / "checkpoints"
@@ -413,3 +425,25 @@ def test_a_checkpoint_of_the_very_next_version_is_refused_and_one_of_this_is_rea
     reseal(state, version=version + 1)
     with pytest.raises(RookeryError, match=f"checkpoint version {version + 1}, this one reads {version}"):
         trainer(tmp_path).load(tmp_path)
+
+
+@pytest.mark.parametrize("read", ["run", "older checkpoint"])
+def test_what_another_process_has_trained_since_is_not_removed(tmp_path, read):
+    """It may hold the folder when a checkpoint is read here, and be done when the training begins."""
+    first = trainer(tmp_path)
+    for _ in range(2):
+        first.iterate()
+        first.save()
+    late = trainer(tmp_path)
+    late.load(tmp_path if read == "run" else checkpoint.complete(tmp_path)[0])
+    first.iterate()
+    first.save()
+    before = checkpoint.complete(tmp_path)
+    with pytest.raises(RookeryError, match=r"another process has trained in .* since .*: resume it once more"):
+        late.run(quiet)
+    assert checkpoint.complete(tmp_path) == before and len(before) == 3
+    again = trainer(tmp_path)
+    again.load(tmp_path)
+    again.save()  # a checkpoint of its own is nobody else's
+    again.run(quiet)
+    assert again.steps == RUNNER.total_steps

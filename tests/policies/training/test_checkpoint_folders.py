@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,12 @@ def test_a_state_that_is_none_is_damaged(tmp_path, text):
     (run / "checkpoints" / "000000000100" / "state.json").write_text(text)
     with pytest.raises(RookeryError, match="cut short or was edited"):
         checkpoint.read_state(run)
+
+
+@pytest.mark.parametrize("name", ["state.json", "algorithm.safetensors", "env.safetensors"])
+def test_a_pipe_in_place_of_a_file_is_damaged_and_waited_for_by_nobody(tmp_path, name):
+    path = checkpoint.write(tmp_path, 100, {part: {} for part in checkpoint.PARTS}, {})
+    (path / name).unlink()
+    os.mkfifo(path / name)
+    with pytest.raises(RookeryError, match=f"{name} cannot be read \\(it is no ordinary file\\)"):
+        checkpoint.read_tensors(path, checkpoint.read_state(path))
