@@ -8,8 +8,10 @@ to the module (see mutation_tests.py) then run until the first failure. A mutant
 equivalent (a bound that no value reaches): look at each, and write the reason into FILE by hand, as "equivalent".
 
 Of a report of `pytest --junitxml`, --durations learns how long each test takes, so that those of a mutant take no more than
---budgets seconds; a mutant that makes them three times as long is noticed, too. FILE keeps the other samples that are in it,
-and the same command goes on with a sample that was interrupted, or that --stop ended.
+--budgets seconds: the least of them at first, and then, for those that have survived, what the next adds to it. No budget is
+all of `make test`, so that what survives is an upper bound. A mutant that makes tests three times as long is noticed, too.
+FILE keeps the other samples that are in it, and the same command goes on with a sample that was interrupted, or that --stop
+ended.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import math
 import os
 import random
 import shutil
@@ -41,6 +44,7 @@ LEFT_BEHIND = (".git", ".venv*", ".site*", ".types", ".hypothesis", ".run", "run
 """Of the repository, what the copy has not."""
 STARTING_S = 30.0
 COMPILING_S = 90.0
+WAITING = 4.0  # s of the clock for each of the processor that tests may take
 
 
 @dataclass(frozen=True)
@@ -107,30 +111,48 @@ def notice(bench: Bench, module: str, tests: list[str], budget_s: float) -> tupl
             that takes it all.
     """
     of_file = {name: bench.seconds.get(name, UNKNOWN_S) for name in tests}
-    long = []
-    for name, seconds in bench.seconds.items():
-        file, _, case = name.partition("::")
-        if case and file in of_file and seconds > (budget_s if file == tests[0] else budget_s / 4):
-            long.append(name)
-            of_file[file] -= seconds
-    limit = STARTING_S + 3.0 * sum(of_file.values()) + (COMPILING_S if module and compiled(module) else 0.0)
+    long = too_long(bench, tests, budget_s)
+    for name in long:
+        of_file[name.partition("::")[0]] -= bench.seconds[name]
+    limit = round(STARTING_S + 3.0 * sum(of_file.values()) + (COMPILING_S if module and compiled(module) else 0.0))
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not slow",
                *(f"--ignore={alarm}" for alarm in ALARMS), *(f"--deselect={name}" for name in long), *tests]  # fmt: skip
+    # Of processor time, which other work on the machine does not lengthen; of the clock for those that wait for ever.
+    command = ["bash", "-c", f'ulimit -t {limit}; exec "$@"', "bash", *command]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(
         command, cwd=bench.copy, env=environment(bench.copy), text=True, start_new_session=True, **pipes
     ) as process:
         try:
-            out = process.communicate(timeout=limit)[0]
+            out = process.communicate(timeout=WAITING * limit)[0]
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             return "timeout", ""
+    if process.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+        return "timeout", ""
     if process.returncode == 4:
         raise SystemExit(f"pytest does not run:\n{out}")
     if process.returncode in (0, 5):  # 5: none of the tests is left
         return "survived", ""
     failed = [line for line in out.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return "killed", failed[0].split(" - ")[0] if failed else out[-200:]
+
+
+def too_long(bench: Bench, tests: list[str], budget_s: float) -> list[str]:
+    """Tests of files that a budget leaves out, see `notice`."""
+    most = {file: budget_s if file == tests[0] else budget_s / 4 for file in tests}
+    of_file = ((name, name.partition("::")) for name in bench.seconds)
+    return [name for name, (file, _, case) in of_file if case and bench.seconds[name] > most.get(file, math.inf)]
+
+
+def further(bench: Bench, module: str, budget_s: float, passed_s: float) -> list[str]:
+    """Files of tests for a mutant that has survived those of a smaller budget, 0 for none, less those that it has met whole."""
+    tests = tests_of(module, bench.seconds, budget_s)
+    if not passed_s:
+        return tests
+    passed = tests_of(module, bench.seconds, passed_s)
+    left = {name.partition("::")[0] for name in too_long(bench, passed, passed_s)}
+    return [test for test in tests if test not in passed or test in left]
 
 
 def draw(copy: Path, modules: list[str], count: int, seed: int) -> list[Mutant]:
@@ -143,8 +165,8 @@ def draw(copy: Path, modules: list[str], count: int, seed: int) -> list[Mutant]:
     return [chance.choice(lines[line]) for line in chance.sample(sorted(lines), min(count, len(lines)))]
 
 
-def tried(bench: Bench, mutant: Mutant, budget_s: float) -> dict[str, Any]:
-    """Put a mutant into the copy, run its tests, take it out: "verdict", "by", "budget_s" and "seconds"."""
+def tried(bench: Bench, mutant: Mutant, budget_s: float, passed_s: float) -> dict[str, Any]:
+    """Put a mutant into the copy, run its tests, take it out: "verdict", "by", "budget_s" and "seconds"; see `further`."""
     start = time.monotonic()
     file = bench.copy / mutant.module
     original = file.read_bytes()
@@ -154,8 +176,8 @@ def tried(bench: Bench, mutant: Mutant, budget_s: float) -> dict[str, Any]:
         # Another time for what Python and Numba keep of the file, and none that makes the others' kernels look outdated.
         os.utime(file, (kept.st_atime, kept.st_mtime - 10.0 - random.randrange(10**6)))
         try:
-            tests = tests_of(mutant.module, bench.seconds, budget_s)
-            verdict, by = notice(bench, mutant.module, tests, budget_s)
+            tests = further(bench, mutant.module, budget_s, passed_s)
+            verdict, by = notice(bench, mutant.module, tests, budget_s) if tests else ("survived", "")
         finally:
             file.write_bytes(original)
             os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
@@ -215,7 +237,7 @@ def main() -> int:
     parser.add_argument("--mutants", type=int, default=60)
     parser.add_argument("--modules", nargs="+", default=None)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--budgets", type=float, nargs="+", default=[15.0, 45.0],
+    parser.add_argument("--budgets", type=float, nargs="+", default=[12.0, 40.0, 120.0],
                         help="seconds of tests for one mutant: at first, and then for those that have survived")  # fmt: skip
     parser.add_argument("--durations", type=Path, default=None, help="report of pytest --junitxml")
     parser.add_argument(
@@ -257,13 +279,17 @@ def run(bench: Bench, sample: dict[str, Any], args: argparse.Namespace, save: Ca
         begin_again(sample, max(args.budgets))
     for budget_s in args.budgets:
         for row in sample["mutants"]:
+            if "again" in row and not args.again:
+                continue  # there may be tests now that were written for it
             into = row.get("again") if args.again else row
             if into is None or into.get("verdict") in ("killed", "gone") or into.get("budget_s", 0.0) >= budget_s:
                 continue
             if time.monotonic() - start > args.stop:
                 return
             mutant = located(bench.copy, row)
-            into |= tried(bench, mutant, budget_s) if mutant else {"verdict": "gone", "by": "", "seconds": 0.0}
+            passed_s = into.get("budget_s", 0.0)
+            gone = {"verdict": "gone", "by": "", "seconds": 0.0}
+            into |= tried(bench, mutant, budget_s, passed_s) if mutant else gone
             sample |= {"wall_s": round(before + time.monotonic() - start, 1), "checked": False}
             save()
     if not sample["checked"] and time.monotonic() - start <= args.stop:
@@ -273,7 +299,7 @@ def run(bench: Bench, sample: dict[str, Any], args: argparse.Namespace, save: Ca
 
 def begin_again(sample: dict[str, Any], budget_s: float) -> None:
     """Let survivors that are not equivalent be tried with the tests of now, or go on with a round of that which was stopped."""
-    left = [row for row in sample["mutants"] if row["verdict"] == "survived" and not row.get("equivalent")]
+    left = [row for row in sample["mutants"] if row.get("verdict") == "survived" and not row.get("equivalent")]
     open_ = [row for row in left if row.get("again", {}).get("verdict", "survived") == "survived"]
     over = all(row.get("again", {}).get("budget_s", 0.0) >= budget_s for row in open_)
     for row in open_:

@@ -59,7 +59,7 @@ def tests_of(module: str, seconds: Mapping[str, float], budget_s: float) -> list
     def key(test: str) -> tuple[int, int, float]:
         name = Path(test).stem.removeprefix("test_")
         inside = test.startswith(package)
-        unnamed = 2 - (name == stem) - (inside and f"_{stem}_" in f"_{name}_")
+        unnamed = 2 - inside * ((name == stem) + (f"_{stem}_" in f"_{name}_"))
         return unnamed, far[test] + (not test.startswith(home)) + (not inside), seconds.get(test, UNKNOWN_S)
 
     chosen: list[str] = []
