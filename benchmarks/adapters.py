@@ -4,8 +4,7 @@
         [--out benchmarks/results/adapters.json]
 
 An environment is stepped natively and through the adapter by turns, with the same random actions, on one thread. Times are
-processor time, the least of all rounds: what else runs on the machine shares its caches and makes both slower, the Python of an
-adapter most.
+processor time, the least of all rounds. On a machine that does other work rows still differ by 10 % of a step of drone-hover.
 
 drone-hover has the fastest engine. Of a slower environment, such as go2-velocity, the same own time is a smaller share.
 """

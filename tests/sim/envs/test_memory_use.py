@@ -47,17 +47,17 @@ def play(env: Env, steps: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("task", "steps"),
+    ("task", "worlds", "steps"),
     [
-        ("drone-hover", 100_000),
-        ("go2-velocity", 100_000),
-        ("swarm-surround", 8_000),
-        ("volley-1v1", 8_000),
-        ("table-push", 8_000),
+        ("drone-hover", 1, 100_000),
+        ("go2-velocity", 1, 100_000),
+        ("swarm-surround", 4, 8_000),
+        ("volley-1v1", 4, 8_000),
+        ("table-push", 4, 8_000),
     ],
 )
-def test_nothing_grows_with_steps(task: str, steps: int) -> None:
-    env = rookery.make(task, 4, seed=0, randomize="default")
+def test_nothing_grows_with_steps(task: str, worlds: int, steps: int) -> None:
+    env = rookery.make(task, worlds, seed=0, randomize="default")
     env.reset()
     play(env, WARM)
     looks, before = [used_mb()], held()
