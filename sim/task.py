@@ -314,7 +314,10 @@ def declared_groups(task: Task, name: str) -> dict[str, Group]:
     try:
         return task.groups()
     except ValueError as error:
-        ours = str(Path(__file__).parent), "<"
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+        ours, library = Path(__file__).parent, (Path(traceback.__file__).parent, Path())  # Path(): of "<string>"
+        frames = [
+            f for f in traceback.extract_tb(error.__traceback__)
+            if ours not in Path(f.filename).parents and Path(f.filename).parent not in library
+        ]  # fmt: skip
         place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
         raise RookeryError(f"task {name!r} declares what cannot be{place}: {error}") from error
