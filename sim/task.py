@@ -66,8 +66,8 @@ class Task(Buffers, abc.ABC):
             with the same numbers whatever was drawn before it.
         randomization_rng: streams for parameters that draw numbers of their own when they are written, see `parameters`.
         steps, max_steps: [N] int64 control steps into the episode, the running one included, and the time limit.
-        given: by group, the actions [N, A, D] of this control step as the agents gave them, before any delay: what an
-            agent can know of its own commands.
+        given: by group, the actions [N, A, D] of this control step as the agents gave them (and `controls` made of them),
+            before any delay: what an agent can know of its own commands.
         late: by group, where `delays_controls` and any world has delays, [N] int64 physics steps that the controls of this
             control step take, see ControlDelay.
         causes: names of the ways an episode can terminate; `terminated` returns 0 for "goes on" and i for causes[i-1].
@@ -167,13 +167,22 @@ class Task(Buffers, abc.ABC):
     def reset(self, ids: Tensor) -> None:
         """New episodes for the worlds `ids` [n]; randomness only from ``self.rng(ids)``."""
 
+    def controls(self, actions: dict[str, Tensor]) -> dict[str, Tensor]:
+        """By group, what `apply` takes and `given` holds, of the actions [..., A, D] of the agents: these as they are.
+
+        A task that gives another action to a base, such as choices among what the base's numbers may be, overrides it, and
+        `actuation` where the contract is to say what lies below. It may be called more than once in a control step, and changes
+        nothing.
+        """
+        return actions
+
     @abc.abstractmethod
     def apply(self, actions: dict[str, Tensor]) -> None:
         """Turn normalized actions into controls for the coming K physics steps.
 
         Args:
-            actions: by group, [N, A, D] in [-1, 1]; or [N, K, A, D], one row a physics step, when action delays are on and not
-                `delays_controls`.
+            actions: of `controls`, by group, [N, A, D] in [-1, 1]; or [N, K, A, D], one row a physics step, when action delays
+                are on and not `delays_controls`.
         """
 
     def advance(self) -> None:
@@ -305,6 +314,13 @@ class Task(Buffers, abc.ABC):
         return self.world.device
 
 
+def declared_actuation(task: Task) -> dict[str, Actuation]:
+    """`task.actuation`; nothing where it is that of a base, and the `controls` of a class above it make the base's numbers of
+    other actions: what lies below those is then the class's own to declare."""
+    first = next(cls for cls in type(task).__mro__ if {"controls", "actuation"} & vars(cls).keys())
+    return dict(task.actuation) if "actuation" in vars(first) else {}
+
+
 def declared_groups(task: Task, name: str) -> dict[str, Group]:
     """`task.groups()`.
 
@@ -314,7 +330,10 @@ def declared_groups(task: Task, name: str) -> dict[str, Group]:
     try:
         return task.groups()
     except ValueError as error:
-        ours = str(Path(__file__).parent), "<"
-        frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+        ours, library = Path(__file__).parent, (Path(traceback.__file__).parent, Path())  # Path(): of "<string>"
+        frames = [
+            f for f in traceback.extract_tb(error.__traceback__)
+            if ours not in Path(f.filename).parents and Path(f.filename).parent not in library
+        ]  # fmt: skip
         place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
         raise RookeryError(f"task {name!r} declares what cannot be{place}: {error}") from error

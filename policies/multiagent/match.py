@@ -89,7 +89,9 @@ def two_teams(env: Env) -> tuple[str, str]:
     """
     if len(env.teams) != 2:
         has = f"has {len(env.teams)} teams" if env.teams else "has no teams that play against each other"
-        raise RookeryError(f"{env.task_id} {has}: a match needs a task with two.")
+        raise RookeryError(
+            f"{env.task_id} {has}: a match needs a task with two. Compare policies of other tasks by `rookery eval`."
+        )
     members = [(g, i) for team in env.teams.values() for g, agents in team.items() for i in agents]
     if sorted(members) != sorted((g, i) for g, s in env.groups.items() for i in range(s.count)):
         raise RookeryError(

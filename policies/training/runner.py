@@ -58,6 +58,7 @@ class Runner:
     Attributes:
         steps: so far, of all processes, in the unit of `RunnerConfig.total_steps`.
         rank: of this process.
+        alone: whether it has had the folder for itself, with no other process that trains in it or together with it.
         iteration: updates made so far.
         seconds: s spent collecting and learning.
         figures: of the latest update.
@@ -102,6 +103,7 @@ class Runner:
         self._reduction = reduction
         self._worlds = worlds
         self.rank = reduction.rank
+        self.alone = False
         algorithm.share(reduction)
         self._note_share()
 
@@ -132,6 +134,7 @@ class Runner:
                 raise RookeryError(
                     f"another process has trained in {self.folder} since its checkpoint was read here: resume it once more."
                 )
+            self.alone = self._reduction.size == 1
             if self.steps:  # after a resume from an older checkpoint, later ones must not outlive their log rows
                 checkpoint.remove_old(self.folder, self.config.keep, self.steps)
             log.resume(self.steps)

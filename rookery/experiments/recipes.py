@@ -228,8 +228,8 @@ def _declared(entry: TaskEntry) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         return values["settings"], values["algorithms"]
     if entry.members:
         task_set = entry.load_set()
-        values, others = _declared(find(task_set.of)) if task_set.of else ({}, {})
-        return _with_preset(values, task_set.preset), others
+        below, others = _declared(find(task_set.of)) if task_set.of else ({}, {})
+        return _with_preset(below, task_set.preset), others
     return _of_class(entry.load())
 
 

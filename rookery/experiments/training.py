@@ -94,9 +94,10 @@ class Training:
             stopped = runner.run(progress, wanted)
         except Interrupted:
             stopped = "interrupt"
-        except RookeryError as error:
+        except Exception as error:
             full = isinstance(error.__cause__, OSError) and error.__cause__.errno in FULL
-            if full and not checkpoint.complete(self.folder):  # nothing is there to go on with
+            barren = runner.alone and runner.iteration == 0  # as of a task of one's own that fails in its first step
+            if (full or barren) and not checkpoint.complete(self.folder):  # nothing is there to go on with
                 shutil.rmtree(self.folder, ignore_errors=True)
             raise
         finally:

@@ -221,7 +221,9 @@ class ObservationPipeline(_Pipeline):
 
     def _check(self, terms: Mapping[str, Tensor]) -> None:
         if terms.keys() != self._names:
-            raise RookeryError(f"the task observes {sorted(terms)} but declares {sorted(self._names)}.")
+            raise RookeryError(
+                f"the task observes {sorted(terms)} but declares {sorted(self._names)}: let observe() give these terms alone."
+            )
 
 
 class CleanPipeline(_Pipeline):

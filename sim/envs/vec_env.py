@@ -33,7 +33,7 @@ from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.sensors.sensor import Sensors
-from rookery.sim.task import Task, declared_groups
+from rookery.sim.task import Task, declared_actuation, declared_groups
 from rookery.sim.threads import one_thread_each
 from rookery.sim.values import plain
 from rookery.sim.world import World
@@ -230,11 +230,11 @@ class VecEnv(Buffers, Env):
             if wrong >= 0:
                 raise not_finite(g, wrong, self._terms.get(g, {}))
             keep_choices(g, self.groups[g].action, actions[g], given[g])
-        self.task.given = given
+        self.task.given = self.task.controls(given)
         in_force = {g: delay.push(given[g]) for g, delay in self._delays.items()}
         if self.task.delays_controls:
             self.task.late = {g: delay.now for g, delay in self._delays.items() if delay.on}
-        self.task.apply(in_force)
+        self.task.apply(self.task.controls(in_force))
 
     def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
         """terminated and truncated, [N] bool, and how many episodes end: the first ones of `_ended`."""
@@ -343,7 +343,7 @@ class VecEnv(Buffers, Env):
 
     def deployment(self) -> Deployment:
         return Deployment(
-            config=plain(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=dict(self.task.actuation),
+            config=plain(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=declared_actuation(self.task),
             safety=self.task.safety_limits, metrics=dict(self.task.metric_definitions), **drawn_now(self.randomization),
         )  # fmt: skip
 

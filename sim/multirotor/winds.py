@@ -75,6 +75,13 @@ class Wind:
             begin_episode(self.streams.counters, ids)
         if self.gusty:
             self._stir(ids)
+            block, lane = np.divmod(ids, LANES)
+            for f in range(3):  # not the gust in which the episode before ended
+                self._lanes[block, (AIR + f) * LANES + lane] = self._lanes[block, (MEAN_WIND + f) * LANES + lane]
+
+    def velocity(self, worlds: int) -> Tensor:
+        """[worlds, 3] m/s, world axes, of the air now, gusts included; before an episode's first step that of the mean wind."""
+        return torch.from_numpy(from_lanes(self._lanes[:, AIR * LANES : (AIR + 3) * LANES], worlds).astype(np.float32))
 
     def _stir(self, ids: NDArray[np.int64]) -> None:
         wind.stir(self.streams.keys, self.streams.counters, ids, self.gust)

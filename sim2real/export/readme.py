@@ -57,7 +57,7 @@ def _head(contract: Contract) -> str:
         rows += [
             (
                 f"`{names[0]}`, `{names[1]}`",
-                f"the policy{of} in C99, from measured state to actuator command; needs `<math.h>` only",
+                f"the policy{of} in C99, from measured state to actuator command; needs `math.h` only",
             ),
             (f"`{names[2]}`", "the same as C++17 classes"),
             (f"`{names[3]}`", "the network alone, batch 1"),

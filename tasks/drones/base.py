@@ -279,6 +279,12 @@ class DroneTask(Task):
         """[N, A] m from each drone to its target."""
         return distance(self.drones.bodies.pos, self.target)
 
+    def wind(self) -> Tensor:
+        """[N, 3] m/s, world axes: the air's velocity now, gusts included, the same for all drones of a world. No drone measures
+        it: for goals that drift, critics and teachers."""
+        air = self.world.wind
+        return torch.zeros(self.world.num_envs, 3) if air is None else air.velocity(self.world.num_envs)
+
     def motion_rewards(self) -> dict[str, Tensor]:
         """Reward terms [N, A], unweighted, of each drone's own motion: `ang_vel` (`rewards.ang_vel_l2`), `yaw_rate` (its size,
         rad/s), `action_rate` (`rewards.action_rate_l2`) and `crash` (`rewards.is_terminated`), in one compiled loop."""

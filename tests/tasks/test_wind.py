@@ -29,9 +29,24 @@ def make(n: int = 2, engine: str = "rotor", seed: int = 3, task: str = "drone-ho
 
 
 def air(env: VecEnv) -> np.ndarray:
-    """[N, 3] m/s, world."""
+    """[N, 3] m/s, world, where the engines read it."""
     lanes = env.world.worlds if env.world.engine == "rotor" else env.world._flying.worlds
     return lanes.reshape(-1, WORLD, LANES)[:, AIR : AIR + 3].transpose(0, 2, 1).reshape(-1, 3)[: env.num_envs]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_task_knows_the_wind(engine):
+    """What acts on the drones, at every step; the mean wind at the start of an episode, and none in calm air."""
+    env = make(3, engine, wind=[2.0, 1.0, 0.5], episode_s=0.05)
+    mean = torch.tensor([2.0, 1.0, 0.5]).expand(3, 3)
+    torch.testing.assert_close(env.task.wind(), mean)
+    for _ in range(4):
+        env.step(neutral(env))
+        np.testing.assert_allclose(env.task.wind().numpy(), air(env), atol=1e-6)
+        assert (env.task.wind() - mean).norm(dim=1).min() > 1e-3, "gusts"
+    assert env.step(neutral(env))[3].all()
+    torch.testing.assert_close(env.task.wind(), mean)
+    assert not make(3, engine, effects="none").task.wind().any()
 
 
 def neutral(env: VecEnv) -> dict[str, torch.Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,6 +63,7 @@ WRONG_TERMS: dict[str, tuple[Callable[[], Term], str]] = {
     ),
     "scale": (lambda: Term("x", 1, scale=0.0), "scale of the term 'x' is 0.0: give a number other than 0: hidden=True"),
     "noise": (lambda: Term("x", 1, noise="small"), "noise of the term 'x' is 'small': give a number"),  # type: ignore[arg-type]
+    "replaced": (lambda: replace(Term("x", 1), scale=0.0), "scale of the term 'x' is 0.0"),
     "nan": (lambda: Term("x", 1, bias=float("nan")), "bias of the term 'x' is nan: give a number"),
 }
 
