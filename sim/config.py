@@ -46,7 +46,4 @@ def _weights(name: str, values: Any, like: Weights) -> Weights:
         if term not in like:
             raise unknown("reward term", term, like)
     changes = {term: convert(weight, float, f"config value {name}.{term}") for term, weight in values.items()}
-    try:
-        return Weights(**{**like, **changes})
-    except ValueError as error:
-        raise RookeryError(f"config value {name}: {error}") from error
+    return Weights(**{**like, **changes})
