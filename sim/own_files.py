@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import signal
 import sys
 import traceback
 from collections.abc import Iterable
@@ -18,10 +19,29 @@ from types import ModuleType
 
 from rookery.sim.errors import RookeryError, unknown
 
+SIGNALLED = (128 + signal.SIGTERM, 128 + signal.SIGHUP)
+"""Codes with which a command ends by a signal; a file that is imported may exit with any other."""
+
 
 def is_in_file(name: str) -> bool:
     """True for a name such as ``my_task.py:Land``."""
     return ".py:" in name
+
+
+def resolved(path: Path) -> Path:
+    """The absolute path, with links followed where that can be done."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a NUL: there is no such file
+        return path.absolute()
+
+
+def is_there(file: Path) -> bool:
+    """True where there is such a file; a name that is too long is none of any."""
+    try:
+        return file.is_file()
+    except OSError:
+        return False
 
 
 def object_in_file(name: str) -> object:
@@ -82,8 +102,8 @@ def module_of_file(file: Path) -> ModuleType:
     Raises:
         RookeryError: there is no such file, or it fails to run.
     """
-    file = file.resolve()
-    if not file.is_file():
+    file = resolved(file)
+    if not is_there(file):
         raise RookeryError(
             f"there is no file {file}: give the path of a Python file and a class in it, such as my_task.py:Land, from the "
             "folder that the path starts in."
@@ -99,7 +119,9 @@ def module_of_file(file: Path) -> ModuleType:
         return _import_package_module(".".join(parts), file) if len(parts) > 1 else _import_file(file)
     except RookeryError:
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:
+        if isinstance(e, SystemExit) and e.code in SIGNALLED:
+            raise
         traceback.print_exc()
         raise RookeryError(f"{file} fails to run ({type(e).__name__}: {e}): see the traceback above.") from e
 

@@ -93,6 +93,12 @@ def copy(target, t, source, s, count):
         j += 1
 
 
+def _shown(given: object) -> str:
+    if not isinstance(given, Tensor):
+        return "nothing" if given is None else f"a {type(given).__name__}, which is no tensor"
+    return f"shape {tuple(given.shape)}" + ("" if given.is_cpu else f" on device {given.device}")
+
+
 class TensorTable:
     """A row for each of some named tensors that are given anew at every step.
 
@@ -122,7 +128,7 @@ class TensorTable:
         """Let the rows point to these tensors; names that the table lacks are passed over.
 
         Raises:
-            RookeryError: a tensor is missing or has another shape.
+            RookeryError: a tensor is missing, elsewhere than in the processor's memory, no tensor, or has another shape.
         """
         last = self._last
         if any(map(is_not, map(tensors.get, self.names), last)):
@@ -132,9 +138,10 @@ class TensorTable:
                     self._point(i, tensor)
 
     def _point(self, i: int, tensor: Tensor | None) -> None:
-        if tensor is None or tensor.shape != self._shapes[i]:
-            got = "nothing" if tensor is None else f"shape {tuple(tensor.shape)}"
-            raise RookeryError(f"the task {self._what} {self.names[i]!r} with {got}, not {tuple(self._shapes[i])}.")
+        if not isinstance(tensor, Tensor) or not tensor.is_cpu or tensor.shape != self._shapes[i]:
+            raise RookeryError(
+                f"the task {self._what} {self.names[i]!r} with {_shown(tensor)}, not {tuple(self._shapes[i])}."
+            )
         self._last[i] = tensor
         if tensor.dtype is not torch.float32:
             tensor = tensor.float()

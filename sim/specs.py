@@ -253,6 +253,8 @@ class Group:
     mirror: Mirror | None = None
 
     def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"a group has at least one agent in each world, got {self.count}.")
         _check_terms("observation terms", self.observation, self.history)
         _check_terms("targets", self.targets)
         sizes = {t.name: t.size for t in (*self.observation, *self.targets)}
@@ -343,7 +345,11 @@ class Weights(Mapping[str, float]):
     values_by_name: dict[str, float] = field(default_factory=dict)
 
     def __init__(self, **weights: float) -> None:
-        object.__setattr__(self, "values_by_name", {k: float(v) for k, v in weights.items()})
+        found = {k: float(v) for k, v in weights.items()}
+        for name, weight in found.items():
+            if not math.isfinite(weight):
+                raise ValueError(f"the weight of the reward term {name!r} must be a finite number, got {weight}.")
+        object.__setattr__(self, "values_by_name", found)
 
     def __getitem__(self, name: str) -> float:
         return self.values_by_name[name]

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -36,6 +36,8 @@ from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Group
 from rookery.sim.world import World
+
+Named = TypeVar("Named", bound=Mapping[str, Any])
 
 
 @dataclass(frozen=True)
@@ -321,6 +323,18 @@ def declared_actuation(task: Task) -> dict[str, Actuation]:
     return dict(task.actuation) if "actuation" in vars(first) else {}
 
 
+def by_name(task: Task, method: str, found: Named) -> Named:
+    """What a method of a task gave by name.
+
+    Raises:
+        RookeryError: it gave something else, such as None for want of a `return`.
+    """
+    if isinstance(found, Mapping):
+        return found
+    given = "nothing" if found is None else f"a {type(found).__name__}"
+    raise RookeryError(f"{type(task).__name__}.{method}() gives {given}: let it return a dict by name.")
+
+
 def declared_groups(task: Task, name: str) -> dict[str, Group]:
     """`task.groups()`.
 
@@ -328,7 +342,7 @@ def declared_groups(task: Task, name: str) -> dict[str, Group]:
         RookeryError: terms that cannot be, such as a sum of m and m/s, with the line of the task that has them.
     """
     try:
-        return task.groups()
+        return by_name(task, "groups", task.groups())
     except ValueError as error:
         ours, library = Path(__file__).parent, (Path(traceback.__file__).parent, Path())  # Path(): of "<string>"
         frames = [

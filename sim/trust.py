@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.own_files import is_in_file
+from rookery.sim.own_files import is_in_file, is_there, resolved
 
 TRUSTED = "ROOKERY_TRUST_TASKS"
 """Environment variable: files that may be run, separated as in PATH; "*" for all. `--trust-task` sets that for one command."""
@@ -51,7 +51,7 @@ def refuse_untrusted(name: object, what: str = "task") -> None:
     said = os.environ.get(TRUSTED, "").split(os.pathsep)
     if "*" in said or path in [Path(s).resolve() for s in said if s] or path in _here or path in _remembered():
         return
-    if not path.is_file():
+    if not is_there(path):
         raise RookeryError(
             f"the stored {what} is {str(name)!r:.200}, and there is no file {path}: go to the folder where it begins."
         )
@@ -65,7 +65,7 @@ def _file_of(name: object) -> Path | None:
     """The file that a name such as ``my_task.py:Land`` has, in full; None for other names."""
     if not isinstance(name, str) or not is_in_file(name):
         return None
-    return Path(name.rpartition(":")[0]).resolve()
+    return resolved(Path(name.rpartition(":")[0]))
 
 
 def _record() -> Path:

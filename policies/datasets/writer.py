@@ -31,8 +31,8 @@ from rookery.sim.files import make_folder, replace
 class Writer:
     """A new folder of demonstrations; a context manager.
 
-    At its end, after Ctrl-C too, meta.json makes a dataset of the episodes written so far. A folder without meta.json
-    is none.
+    At its end, after Ctrl-C or SIGTERM too, meta.json makes a dataset of the episodes written so far. A folder without
+    meta.json is none.
 
     Args:
         folder: it must not exist, or be empty.
@@ -74,7 +74,7 @@ class Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind in (None, KeyboardInterrupt) and self._lines:
+        if kind in (None, KeyboardInterrupt, SystemExit) and self._lines:  # SIGTERM raises the latter
             self._finish()
 
     def video(self, camera: str) -> Path:

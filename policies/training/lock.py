@@ -16,6 +16,13 @@ from rookery.sim.files import make_folder
 FILE = ".lock"
 
 
+def is_unused(folder: Path) -> bool:
+    """True where there is no such folder, or nothing in it but what a process leaves that was killed as it began."""
+    if not folder.is_dir():
+        return not folder.exists()
+    return all(path.name == FILE for path in folder.iterdir())
+
+
 class RunLock:
     """Holds a run folder while active; the operating system lets go of it when the process ends, however it ends.
 

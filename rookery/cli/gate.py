@@ -122,11 +122,12 @@ def _note(line: str) -> None:
 
 def _write(folder: Path, report: Report) -> None:
     from rookery.experiments.runs import write_json
+    from rookery.sim.files import replace
     from rookery.sim2real.gate.page import page
 
     _make_folder(folder)
     try:
-        (folder / "gate.html").write_text(page(report), encoding="utf-8")
+        replace(folder / "gate.html", page(report).encode())
     except OSError as e:
         raise RookeryError(f"cannot write to {folder} ({e.strerror}): choose another --out.") from e
     write_json(folder / "gate.json", report.to_json())

@@ -101,7 +101,8 @@ def ending_in_order() -> Iterator[None]:
 def guarded(work: Callable[[], int | None]) -> int:
     """Run `work` and print its errors as one sentence; returns the exit code."""
     try:
-        code = work()
+        with _ends_told():
+            code = work()
         sys.stdout.flush()
         return code or 0
     except RookeryError as error:
@@ -113,6 +114,10 @@ def guarded(work: Callable[[], int | None]) -> int:
         return 130
     except (MemoryError, RuntimeError) as error:
         # NumPy raises a MemoryError, PyTorch's allocator a RuntimeError.
+        if str(error).startswith("Symlink loop"):  # pathlib before Python 3.13
+            path = str(error).partition(" from ")[2].strip("'")
+            print(f"rookery: {path} is a link that ends nowhere.", file=sys.stderr)
+            return 2
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
             raise
         print("rookery: not enough memory: give a smaller --num-envs, or fewer agents or pixels.", file=sys.stderr)
@@ -128,6 +133,29 @@ def guarded(work: Callable[[], int | None]) -> int:
         # The reader (head, less) went away: nothing more is to be written, not even by the interpreter at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.filename is None or error.strerror is None:
+            raise
+        shown = str(error.filename2 or error.filename)
+        print(
+            f"rookery: {shown:.300} cannot be used ({error.strerror}): give another path, or mend that one.",
+            file=sys.stderr,
+        )
+        return 2
+
+
+@contextlib.contextmanager
+def _ends_told() -> Iterator[None]:
+    """Ctrl-C and signals to end stay what they are where a compiled module that is being imported fails by them, with an error
+    of its own: ``ImportError: initialization failed``."""
+    try:
+        yield
+    except (ImportError, SystemError) as error:
+        cause: BaseException | None = error
+        while (cause := cause.__cause__ or cause.__context__) is not None:
+            if isinstance(cause, (KeyboardInterrupt, SystemExit)):
+                raise cause from None
+        raise
 
 
 def _unread(descriptor: int) -> bool:

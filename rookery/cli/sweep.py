@@ -98,14 +98,16 @@ def run(args: Args) -> int:
     sweep = _resumed(args) if args.resume is not None else _begun(args)
     announce_compiling()
     print(f"rookery: {sweep.plan.trials} trials of {sweep.plan.base.task}, in {sweep.folder}", file=sys.stderr)
-    interrupted = False
+    ended: BaseException | None = None
     try:
         sweep.run(args.concurrent, args.ray, lambda line: print(f"rookery: {line}", file=sys.stderr, flush=True))
-    except KeyboardInterrupt:
-        interrupted = True
+    except (KeyboardInterrupt, SystemExit) as signal:
+        ended = signal
     rows = _write(sweep) if sweep.numbers() else []
-    if interrupted:
+    if ended is not None:
         print(f"rookery: interrupted; go on with: rookery sweep --resume {sweep.folder}", file=sys.stderr)
+        if isinstance(ended, SystemExit):
+            raise ended
         return 130
     if args.json:
         print_json(rows)

@@ -28,6 +28,8 @@ WAIT_S = 0.5
 """s between looks for the first policy and the first page."""
 SHARE = 0.01
 """Of the time of all processors that showing takes at most: a training that uses them all is slowed by about as much."""
+END_S = 5.0
+"""s that the viewer has to end."""
 LOADING, SHOWING = 10, 19
 """Niceness until the policy is shown, and from then on."""
 
@@ -46,7 +48,11 @@ def watching(run: Path, options: ViewerOptions) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:  # a stopped process hears nothing
+            process.kill()
+            process.wait()
 
 
 class Newest:

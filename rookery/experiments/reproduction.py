@@ -17,6 +17,7 @@ from rookery.policies.fuse import fuse_policies
 from rookery.policies.low_pass import low_pass
 from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint
+from rookery.policies.training.lock import RunLock, is_unused
 from rookery.policies.training.store import save_policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_json
@@ -54,7 +55,7 @@ class Reproduction:
 
     def _progress(self) -> list[str]:
         """Stages that an earlier call has finished in the folder."""
-        if not self.folder.exists() or (self.folder.is_dir() and not any(self.folder.iterdir())):
+        if is_unused(self.folder):
             return []
         try:
             found = read_json(self.folder / PROGRESS)
@@ -77,9 +78,13 @@ class Reproduction:
             Whether all is done; False after Ctrl-C, from which another call goes on.
 
         Raises:
-            RookeryError: settings that do not fit, or a folder that cannot be written.
+            RookeryError: settings that do not fit, a folder that cannot be written, or another process that reproduces in it.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with RunLock(self.folder):
+            self.done = self._progress()  # once more: another process may have gone on since
+            return self._run(announce)
+
+    def _run(self, announce: Callable[[str, Training | None], None]) -> bool:
         self._note()
         for number, stage in enumerate(self.recipe.stages, 1):
             if stage.name in self.done:

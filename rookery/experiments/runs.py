@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,23 +74,26 @@ def new_run(task: str, out: Path | None) -> Path:
         RookeryError: `out` holds something already, or the place cannot be written.
     """
     time = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    folder = out or _free(Path("runs") / task.rpartition(":")[2] / time)  # of my_task.py:Land, the class
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        from rookery.policies.training import checkpoint
+    from rookery.policies.training import checkpoint, lock
 
-        resume = (
-            f", or go on with the run in it by `rookery train --resume {folder}`" if checkpoint.complete(folder) else ""
-        )
-        raise RookeryError(f"{folder} is not empty: choose another --out{resume}.")
+    folder = out or Path("runs") / task.rpartition(":")[2] / time  # of my_task.py:Land, the class
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".writable"
-        probe.touch()
-        probe.unlink()
+        if out is None:
+            return _made(folder)
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / lock.FILE).touch(exist_ok=False)
+            return folder
+    except FileExistsError:  # of two processes that begin at once, the other was first
+        pass
     except OSError as e:
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # where it is empty: another process may have begun in it
         raise RookeryError(f"cannot write to {folder} ({e.strerror}): choose another folder with --out.") from e
-    return folder
+    resume = (
+        f", or go on with the run in it by `rookery train --resume {folder}`" if checkpoint.complete(folder) else ""
+    )
+    raise RookeryError(f"{folder} is not empty: choose another --out{resume}.")
 
 
 def link_latest(folder: Path) -> None:
@@ -98,8 +101,10 @@ def link_latest(folder: Path) -> None:
     link = folder.parent / LATEST
     if link.is_symlink() or not link.exists():
         fresh = folder.parent / f".{LATEST}-{os.getpid()}"
-        fresh.symlink_to(folder.name)
-        fresh.replace(link)
+        with contextlib.suppress(OSError):  # a full disk: the run is whole without it
+            fresh.unlink(missing_ok=True)  # of a process of the same number that was killed, as in containers
+            fresh.symlink_to(folder.name)
+            fresh.replace(link)
 
 
 def describe_run(run: Path) -> str:
@@ -116,14 +121,19 @@ def describe_run(run: Path) -> str:
     return f"{folder} ({steps:,} steps)" if isinstance(steps, int) else str(folder)
 
 
-def _free(folder: Path) -> Path:
-    """`folder`, or the first of ``folder-2``, ... that is not there, for runs begun in the same second."""
+def _made(folder: Path) -> Path:
+    """Make `folder`, or the first of ``folder-2``, ... that is not there: jobs of an array begin in the same second."""
     candidate = folder
     i = 1
-    while candidate.exists():
-        i += 1
-        candidate = folder.with_name(f"{folder.name}-{i}")
-    return candidate
+    while True:
+        try:
+            candidate.mkdir(parents=True)
+            return candidate
+        except FileExistsError:
+            if not os.path.lexists(candidate):  # a link that leads nowhere on the way
+                raise
+            i += 1
+            candidate = folder.with_name(f"{folder.name}-{i}")
 
 
 def write_json(file: Path, value: Any) -> None:

@@ -45,6 +45,7 @@ from rookery.sim.randomization.ranges import PRESETS
 from rookery.sim.specs import Group
 from rookery.sim.trust import refuse_untrusted as refuse_untrusted_task
 from rookery.sim.trust import remember
+from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
@@ -277,6 +278,12 @@ def read_resumed(
         raise RookeryError(f"{run} was not made by `rookery train`: resume it from the program that made it.")
     refuse_untrusted_task(state["settings"].get("task"))
     settings = RunSettings.from_values(state["settings"])
+    there, own = _task_of_policy(folder), state["contract"].get("task_id")
+    if there not in (None, own):
+        raise RookeryError(
+            f"{run} goes on with a checkpoint of {own!s:.200}, and the policy in {folder} is of {there:.200}: put the "
+            "checkpoint back into its own run, or give a folder that has all of one run."
+        )
     if task is not None and task != settings.task:
         raise RookeryError(
             f"{run} is a run of {settings.task!r}, not of {task!r}: write {settings.task} or leave it out."
@@ -300,6 +307,14 @@ def read_resumed(
             f"--time-limit-s, such as {longer_limit(state['seconds'])}."
         )
     return settings, upgraded(state["contract"]), folder
+
+
+def _task_of_policy(folder: Path) -> str | None:
+    """The task of the policy that a run has; None where it has none, or its contract cannot be read: a resume makes it anew."""
+    try:
+        return str(read_json(folder / "contract.json")["task_id"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def longer_limit(seconds: float) -> int:

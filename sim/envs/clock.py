@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rookery.sim.errors import RookeryError
 from rookery.sim.task import Task
 from rookery.sim.world import World
@@ -16,7 +18,7 @@ def clock(task: Task, world: World) -> tuple[float, int, int]:
         RookeryError: an episode shorter than a control step, or a control step that is no whole number of physics steps.
     """
     period = float(task.cfg.control_dt)
-    if period <= 0 or task.cfg.episode_s < period:
+    if not (math.isfinite(task.cfg.episode_s) and 0 < period <= task.cfg.episode_s):
         given = f"episode_s {task.cfg.episode_s} s and control_dt {period} s"
         raise RookeryError(f"an episode must last for at least one control step, a time above 0, got {given}.")
     if abs(task.physics_steps * world.dt - period) > 1e-9:

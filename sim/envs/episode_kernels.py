@@ -44,7 +44,7 @@ def _numbers(row, n, agents, scratch):
 @kernel
 def add(at, rows, reward):
     """Weigh the terms (rows of a TensorTable, [N, A] each) and add them up, to the sums of the episode and to `reward`
-    float32 [N, A] or, for objectives, [N, A, M]."""
+    float32 [N, A] or, for objectives, [N, A, M]. Returns whether all of `reward` is finite."""
     terms, n, agents = at.sums.shape
     objectives = at.members.shape[1]
     size = n * agents
@@ -66,6 +66,11 @@ def add(at, rows, reward):
                 share = weight * at.members[t, m]
                 for k in range(size):
                     out[k, m] += x[k] * share
+    flat = reward.reshape(size * objectives)
+    wrong = False
+    for k in range(size * objectives):
+        wrong |= not abs(flat[k]) < np.inf
+    return not wrong
 
 
 @kernel

@@ -16,7 +16,7 @@ from rookery.sim.envs.episode_kernels import RewardArrays
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.pointers import TensorTable
 from rookery.sim.specs import Group
-from rookery.sim.task import Task
+from rookery.sim.task import Task, by_name
 
 
 class _GroupRewards:
@@ -45,11 +45,11 @@ class _GroupRewards:
             sums[: len(names)].numpy(),
         )
 
-    def add(self, terms: dict[str, Tensor]) -> Tensor:
+    def add(self, terms: dict[str, Tensor]) -> tuple[Tensor, bool]:
+        """The reward, and whether it is finite everywhere."""
         self.table.update(terms)
         out = torch.empty(self.shape)
-        kernels.add(self.at, self.table.rows, out.numpy())
-        return out
+        return out, kernels.add(self.at, self.table.rows, out.numpy())
 
     def summarize(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Means over agents [terms, m] by term and [M, m] by objective."""
@@ -78,6 +78,7 @@ class EpisodeLog(Buffers):
         self._num_envs = num_envs
         self._rewards: dict[str, _GroupRewards] = {}  # known from the first step on
         self._metrics = TensorTable((), (), "measures")
+        self._finite = True  # in the step that was added last
         for term in (t for terms in task.objectives.values() for t in terms):
             if term not in task.cfg.reward:
                 raise unknown("reward term", term, task.cfg.reward)
@@ -89,12 +90,36 @@ class EpisodeLog(Buffers):
         """Take unweighted terms, each [N, A]; give the weighted sum by group: [N, A], or [N, A, M] for M objectives. New
         tensors."""
         out = {}
-        for g, terms in rewards.items():
+        self._finite = True
+        for g, terms in by_name(self.task, "rewards", rewards).items():
             if g not in self._rewards:
+                if g not in self.groups:
+                    raise unknown(f"group of {type(self.task).__name__}.rewards()", g, self.groups)
                 count = self.groups[g].count
                 self._rewards[g] = _GroupRewards(self.task, g, tuple(terms), self._num_envs, count, self._sums[g])
-            out[g] = self._rewards[g].add(terms)
+            out[g], finite = self._rewards[g].add(terms)
+            self._finite &= finite
         return out
+
+    def refuse_nan(self, terms: dict[str, dict[str, Tensor]], rewards: dict[str, Tensor]) -> None:
+        """Refuse rewards that are not finite, once those of worlds whose physics diverged are out of them.
+
+        Args:
+            terms: that `add` took last.
+            rewards: that it gave.
+
+        Raises:
+            RookeryError: naming the term and the world.
+        """
+        if self._finite:
+            return
+        for g, reward in rewards.items():
+            for i in (~torch.isfinite(reward)).flatten(1).any(1).nonzero().flatten().tolist()[:1]:
+                wrong = [name for name, x in terms[g].items() if not torch.isfinite(x[i].float()).all()]
+                name = f"reward term {wrong[0]!r}" if wrong else "sum of the weighted reward terms"
+                raise RookeryError(
+                    f"the {name} of {g!r} is NaN or infinite, first in world {i}: look for a division by zero in the task."
+                )
 
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Episodes begin in the worlds `ids`."""
@@ -127,7 +152,7 @@ class EpisodeLog(Buffers):
         return Columns(labels, terms), Columns([name for g in groups for name in g.totals], objectives)
 
     def _measure(self, ids: NDArray[np.int64], cause: NDArray[np.int64]) -> Columns:
-        metrics = self.task.metrics()
+        metrics = by_name(self.task, "metrics", self.task.metrics())
         names = tuple(metrics)
         if names != self._metrics.names:
             if self.task.headline not in ("success", *names):

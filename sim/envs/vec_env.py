@@ -33,7 +33,7 @@ from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.sensors.sensor import Sensors
-from rookery.sim.task import Task, declared_actuation, declared_groups
+from rookery.sim.task import Task, by_name, declared_actuation, declared_groups
 from rookery.sim.threads import one_thread_each
 from rookery.sim.values import plain
 from rookery.sim.world import World
@@ -167,7 +167,7 @@ class VecEnv(Buffers, Env):
 
     def observe_terms(self) -> dict[str, dict[str, Tensor]]:
         """By group and term, raw values [N, A, d] now: what the task observes and what sensors give."""
-        observed = self.task.observe()
+        observed = by_name(self.task, "observe", self.task.observe())
         return self.sensors.fill(observed) if self.sensors.on else observed
 
     def _seed(self, seed: int) -> None:
@@ -208,6 +208,7 @@ class VecEnv(Buffers, Env):
         cause = self.task.terminated()
         if self.world.failed.numel():
             self._diverged(self.world.failed, reward, cause)
+        self._log.refuse_nan(terms, reward)
         terminated, truncated, ended = self._ends(cause)
         self._terms = self.observe_terms()
         if self._record is not None:

@@ -249,6 +249,49 @@ def test_other_runtime_errors_keep_their_traceback():
         guarded(work)
 
 
+@pytest.mark.parametrize("wraps", [ImportError, SystemError])
+def test_a_signal_that_a_compiled_module_turns_into_an_error_ends_the_command_all_the_same(wraps, capsys):
+    """pybind11's modules do, while they are imported: "ImportError: initialization failed"."""
+
+    def interrupted(by):
+        def work():
+            try:
+                raise by
+            except BaseException as error:
+                raise wraps("initialization failed") from error
+
+        return work
+
+    assert guarded(interrupted(KeyboardInterrupt())) == 130
+    assert capsys.readouterr().err == "rookery: interrupted.\n"
+    with pytest.raises(SystemExit, match="143"):
+        guarded(interrupted(SystemExit(143)))
+    with pytest.raises(wraps, match="initialization failed"):
+        guarded(interrupted(ValueError("a defect")))
+
+
+@pytest.mark.parametrize("path", ["a" * 300, "loop", "loop/run", "file/run"])
+def test_a_path_that_cannot_be_is_a_sentence(path, in_tmp, capsys):
+    Path("loop").symlink_to("loop")
+    Path("file").touch()
+    said = refused(capsys, "eval", path)
+    assert "there is no folder" in said or "cannot be used" in said
+
+
+def test_an_error_of_a_file_is_a_sentence_and_one_without_a_file_a_defect(in_tmp, capsys):
+    Path("loop").symlink_to("loop")
+    assert guarded(lambda: Path("folder").rename(Path("gone") / "folder")) == 2
+    assert "rookery: gone/folder cannot be used (No such file or directory)" in capsys.readouterr().err
+    assert guarded(lambda: Path("loop").resolve() and 0) == 2
+    assert "loop is a link that ends nowhere" in capsys.readouterr().err
+
+    def work():
+        raise OSError("a defect")
+
+    with pytest.raises(OSError, match="a defect"):
+        guarded(work)
+
+
 # What the commands tell programs
 
 

@@ -12,6 +12,7 @@ from rookery.cli.main import main
 from rookery.scaffold import write_project
 from rookery.sim import trust
 from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import object_in_file
 from rookery.tasks import registry
 from rookery.tasks.registry import TASKS
 
@@ -122,3 +123,70 @@ def test_a_record_that_cannot_be_kept_is_no_error(tmp_path, monkeypatch):
 def test_a_file_that_is_not_there_is_said(tmp_path):
     with pytest.raises(RookeryError, match=r"there is no file .*gone.py: go to the folder where it begins"):
         trust.refuse_untrusted(str(tmp_path / "gone.py:T"))
+
+
+@pytest.mark.parametrize("path", ["a\0", "loop", "a" * 300, "folder"])
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_path_that_cannot_be_is_no_file(path, everybody, in_tmp, monkeypatch):
+    """A stranger writes it into a contract; it is looked for whether it is trusted or not."""
+    Path("loop.py").symlink_to("loop.py")
+    Path("folder.py").mkdir()
+    monkeypatch.setenv(trust.TRUSTED, "*" if everybody else "")
+    for look in (*([] if everybody else [trust.refuse_untrusted]), object_in_file):
+        with pytest.raises(RookeryError, match="there is no file"):
+            look(f"{path}.py:T")
+
+
+@pytest.mark.parametrize("code", [0, 3, 142])
+def test_a_file_that_exits_as_it_is_imported_is_told(code, in_tmp):
+    """A script without ``if __name__ == "__main__"``."""
+    Path("script.py").write_text(f"import sys\nsys.exit({code})\n")
+    with pytest.raises(RookeryError, match=f"script.py fails to run \\(SystemExit: {code}\\)"):
+        object_in_file("script.py:T")
+
+
+@pytest.mark.parametrize("code", [143, 129])
+def test_a_signal_while_a_file_is_imported_ends_the_command(code, in_tmp):
+    Path("slow.py").write_text(f"raise SystemExit({code})\n")  # as the handler of SIGTERM and SIGHUP raises it
+    with pytest.raises(SystemExit):
+        object_in_file("slow.py:T")
+
+
+def test_the_record_has_each_file_once_and_nothing_else(tmp_path):
+    for name in ("drone-hover", "MT10", str(tmp_path / "a\nb.py:T")):
+        trust.remember(name)
+    assert not trust._record().exists()
+    for name in ("task.py:T", "task.py:U", "other.py:T", "folder/../task.py:T"):
+        trust.remember(str(tmp_path / name))
+    assert trust._record().read_text().splitlines() == [str(tmp_path / "task.py"), str(tmp_path / "other.py")]
+
+
+def test_a_damaged_record_trusts_nothing(tmp_path, monkeypatch):
+    (tmp_path / "task.py").touch()
+    name = str(tmp_path / "task.py:T")
+    trust.remember(name)
+    trust.refuse_untrusted(name)
+    trust._record().write_bytes(b"\xff\n" + trust._record().read_bytes())
+    with pytest.raises(RookeryError, match="--trust-task"):
+        trust.refuse_untrusted(name)
+
+
+def test_the_record_is_of_the_user(tmp_path, monkeypatch):
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert trust._record() == tmp_path / ".local" / "state" / "rookery" / "trained_tasks"
+    monkeypatch.setenv("XDG_STATE_HOME", "")
+    assert trust._record() == tmp_path / ".local" / "state" / "rookery" / "trained_tasks"
+
+
+def test_a_file_that_is_trusted_by_its_link_is_trusted_by_its_name(tmp_path, monkeypatch):
+    """The same program, whatever it is called; and a link that later leads elsewhere is another one."""
+    for name in ("task.py", "evil.py"):
+        (tmp_path / name).touch()
+    (tmp_path / "link.py").symlink_to("task.py")
+    trust.remember(str(tmp_path / "link.py:T"))
+    trust.refuse_untrusted(str(tmp_path / "task.py:T"))
+    (tmp_path / "link.py").unlink()
+    (tmp_path / "link.py").symlink_to("evil.py")
+    with pytest.raises(RookeryError, match=r"look at .*evil\.py"):
+        trust.refuse_untrusted(str(tmp_path / "link.py:T"))

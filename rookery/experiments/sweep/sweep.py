@@ -18,6 +18,7 @@ from rookery.experiments.runs import write_json
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.sweep.space import Point, SweepSpace, SweptChoice, SweptInterval
 from rookery.experiments.sweep.trial import Trial, TrialOrder, for_tune, run_trial
+from rookery.policies.training.lock import RunLock, is_unused
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_json
@@ -167,7 +168,7 @@ class SettingsSweep:
         Raises:
             RookeryError: a setting that does not exist or fit, or a folder that holds something.
         """
-        if self.folder.exists() and (not self.folder.is_dir() or any(self.folder.iterdir())):
+        if not is_unused(self.folder):
             more = f", or go on with the sweep in it by `rookery sweep --resume {self.folder}`"
             more = more if (self.folder / FILE).is_file() else ""
             raise RookeryError(f"{self.folder} is not empty: choose another --out{more}.")
@@ -200,13 +201,14 @@ class SettingsSweep:
             show: called with a sentence for each report.
 
         Raises:
-            RookeryError: no cluster, one with fewer processors, other versions, or a folder that it does not share.
+            RookeryError: no cluster, one with fewer processors, other versions, a folder that it does not share, or another
+                process that sweeps in it.
         """
         at_once = concurrent or (min(usable_cores(), self.plan.trials) if address == "local" else 1)
         for name, value in QUIET.items():
             os.environ.setdefault(name, value)
-        with Cluster(address, at_once, 1.0, "trials", "give a smaller --concurrent") as cluster:
-            begun = (self.folder / FILE).exists()
+        begun = (self.folder / FILE).exists()
+        with Cluster(address, at_once, 1.0, "trials", "give a smaller --concurrent") as cluster, RunLock(self.folder):
             self.save()
             try:
                 cluster.check_nodes(self.folder)

@@ -79,12 +79,21 @@ class Trial:
         write_json(self.note_file, {"point": point, "status": status, "reason": reason})
 
     def read(self) -> tuple[Point, str, str]:
-        """Point, status and reason; status "" for a trial that has not begun."""
+        """Point, status and reason; status "" for a trial that has not begun.
+
+        Raises:
+            RookeryError: the note is damaged.
+        """
+        if not self.note_file.exists():
+            return {}, "", ""
         try:
             found = read_json(self.note_file)
             return as_point(found["point"]), str(found["status"]), str(found["reason"])
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return {}, "", ""
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RookeryError(
+                f"{self.note_file} is damaged, and the settings of trial {self.number} are not known without it: put back its "
+                f"copy, or remove it and {self.run}, and the trial is made anew."
+            ) from error
 
 
 def as_point(values: Any) -> Point:

@@ -414,10 +414,13 @@ def test_full_disk_and_interruption(folder, tmp_path, monkeypatch):
         with pytest.raises(RookeryError, match=r"the disk of .* is full: make room"):
             writer.add(data.episode(0))
     assert not list((tmp_path / "full").rglob("*.safetensors"))
-    with contextlib.suppress(KeyboardInterrupt), Writer(tmp_path / "cut", data.contract, data.recording) as writer:
-        writer.add(data.episode(0))
-        raise KeyboardInterrupt
-    assert len(Dataset(tmp_path / "cut")) == 1, "Ctrl-C keeps what was recorded"
+    for signal in (KeyboardInterrupt, SystemExit(143)):
+        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
+        ends = contextlib.suppress(KeyboardInterrupt, SystemExit)
+        with ends, Writer(tmp_path / "cut", data.contract, data.recording) as writer:
+            writer.add(data.episode(0))
+            raise signal
+        assert len(Dataset(tmp_path / "cut")) == 1, "Ctrl-C and SIGTERM keep what was recorded"
     with pytest.raises(RookeryError, match="is not empty"):
         Writer(tmp_path / "cut", data.contract, data.recording)
     with Writer(tmp_path / "odd", data.contract, {}) as writer:

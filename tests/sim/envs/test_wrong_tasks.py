@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,11 +12,13 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.config import from_dict
 from rookery.sim.engines.mujoco.world import MujocoWorld
+from rookery.sim.envs.clock import clock
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import POSITION, VELOCITY, body, place
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.task import Task
 from rookery.sim.terms import Sensor
 from rookery.sim.world import World
@@ -133,3 +136,98 @@ def test_crashes_of_a_tasks_own_come_after_the_detection() -> None:
         task.crash_where(mask, "hardlanding")
     task.crash_where(mask, "hard_landing")
     assert task.crashed.tolist() == mask.tolist()
+
+
+Change = Callable[[torch.Tensor], Any]
+
+
+def rewarding(change: Change, **members: Any) -> VecEnv:
+    """A cart whose reward is changed, after its first step."""
+    rewards = {"rewards": lambda self: {"push": {"x": change(self.joint.pos.clone()), "one": self.joint.pos}}}
+    env = cart_of(**seeing(Term("x", 1)) | rewards | members)
+    env.reset()
+    return env
+
+
+def push(env: VecEnv) -> Any:
+    return env.step({"push": torch.zeros(3, 1, 1)})
+
+
+def in_world(i: int, value: float) -> Change:
+    def change(x: torch.Tensor) -> torch.Tensor:
+        x[i] = value
+        return x
+
+    return change
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_a_reward_that_is_not_finite_is_named_in_its_step(value: float, kind: torch.dtype) -> None:
+    env = rewarding(lambda x: in_world(2, value)(x).to(kind))
+    with pytest.raises(
+        RookeryError, match="the reward term 'x' of 'push' is NaN or infinite, first in world 2: look for"
+    ):
+        push(env)
+
+
+def test_rewards_that_are_too_large_together_are_told() -> None:
+    env = rewarding(in_world(1, 3e38))
+    env.task.rewards = lambda: {"push": {"x": (x := torch.full((3, 1), 3e38)), "one": x}}  # type: ignore[method-assign]
+    with pytest.raises(
+        RookeryError, match="the sum of the weighted reward terms of 'push' is NaN or infinite, first in world 0"
+    ):
+        push(env)
+
+
+def test_a_world_whose_physics_diverged_may_have_any_reward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is put back, its episode ends, and its reward is zero."""
+    env = rewarding(in_world(1, float("nan")))
+    monkeypatch.setattr(MujocoWorld, "failed", property(lambda self: torch.tensor([1])))
+    assert push(env)[1]["push"][1] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "given"),
+    [
+        (lambda x: 1.0, "a float, which is no tensor"),
+        (lambda x: x.numpy(), "a ndarray, which is no tensor"),
+        (lambda x: None, "nothing"),
+        (lambda x: x[:1], r"shape \(1, 1\)"),
+        (lambda x: x.to("meta"), r"shape \(3, 1\) on device meta"),
+    ],
+)
+def test_what_is_no_tensor_of_the_worlds_is_told(change: Change, given: str) -> None:
+    with pytest.raises(RookeryError, match=rf"the task rewards 'x' with {given}, not \(3, 1\)"):
+        push(rewarding(change))
+
+
+@pytest.mark.parametrize("method", ["groups", "observe", "rewards", "metrics"])
+@pytest.mark.parametrize(("value", "given"), [(None, "nothing"), ([], "a list")])
+def test_a_method_without_a_result_is_named(method: str, value: Any, given: str) -> None:
+    def episode() -> None:
+        env = cart_of(**{method: lambda self: value})
+        env.reset()
+        for _ in range(10):
+            env.step(idle(env))
+
+    with pytest.raises(RookeryError, match=rf"Wrong.{method}\(\) gives {given}: let it return a dict by name"):
+        episode()
+
+
+def test_a_group_that_is_not_declared_gets_no_reward() -> None:
+    with pytest.raises(RookeryError, match=r"unknown group of Wrong.rewards\(\) 'puhs': did you mean 'push'"):
+        push(rewarding(lambda x: x, rewards=lambda self: {"puhs": {"x": self.joint.pos}}))
+
+
+def test_numbers_of_a_task_are_numbers() -> None:
+    with pytest.raises(RookeryError, match="a group has at least one agent in each world, got 0"):
+        cart_of(groups=lambda self: {"push": Group(0, (Term("x", 1),), PUSH)})
+    with pytest.raises(ValueError, match="the weight of the reward term 'x' must be a finite number, got nan"):
+        Weights(x=float("nan"))
+    for weight in (float("nan"), float("inf")):
+        with pytest.raises(RookeryError, match=r"config value reward.*finite"):
+            from_dict(CartConfig, {"reward": {"x": weight}})
+    for episode_s in (float("nan"), float("inf"), 0.0):
+        with pytest.raises(RookeryError, match="an episode must last for at least one control step"):
+            clock(Cart(dataclasses.replace(CartConfig(), episode_s=episode_s)), cart_of().world)
