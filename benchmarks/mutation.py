@@ -323,7 +323,7 @@ def save(samples: list[dict[str, Any]], args: argparse.Namespace) -> None:
         "wall_s": round(sum(s["wall_s"] for s in samples), 1),
         "metrics": {
             "seed": "by its seed",
-            "killed": "a test near to the module failed, or took three times as long",
+            "killed": "a test near to the module failed, or took three times as much time",
             "survived": "all of these tests passed in spite of the change, when it was drawn",
             "equivalent": "of the survivors, changes that change no result; the reason is in the file",
             "share": "of mutants that are not equivalent, with its 95 % interval (Wilson)",

@@ -253,7 +253,7 @@ class Tag(DroneTask):
         self.target[ids, :, 2] = c.height_m
         self.place(ids)
         if self.pillars is not None:
-            self._spotpillars(ids, along, across, draws[:, 2:])
+            self._place_pillars(ids, along, across, draws[:, 2:])
         pos = self.drones.bodies.pos
         self.before[ids] = pos[ids]
         self.target[ids] = self.middle
@@ -262,7 +262,7 @@ class Tag(DroneTask):
         self.closing[ids] = 0.0
         self.tagged[ids] = False
 
-    def _spotpillars(self, ids: Tensor, along: Tensor, across: Tensor, draws: Tensor) -> None:
+    def _place_pillars(self, ids: Tensor, along: Tensor, across: Tensor, draws: Tensor) -> None:
         """On the line between the teams, the first ones in its middle, each a little aside."""
         assert self.pillars is not None
         c, count = self.cfg, self.cfg.pillars

@@ -128,8 +128,18 @@ def test_a_tool_of_ones_own(tmp_path):
     model = m.spec().compile()
     assert model.body(int(model.site("tcp").bodyid[0])).name == "hand"
     np.testing.assert_allclose(model.site("tcp").pos, (0.0, 0.0, 0.1))
+
+
+def test_what_is_given_is_not_guessed(tmp_path):
+    """All that the templates' arm leaves to guesses is taken as it is said, and then nothing is guessed any more."""
+    file = write_robot(tmp_path, "arm")
+    guessed = {g.split(" = ")[0] for g in load_arm(file).guessed}
     home = (0.0, 0.3, 1.7, 0.0, 1.1416, 0.0)
-    assert load_arm(file, home=list(home), nearer=0.12).model.home == pytest.approx(home)
+    given = {"home": list(home), "nearer": 0.12}
+    assert "home" in guessed
+    robot = load_arm(file, **given)
+    assert robot.model.home == pytest.approx(home) and robot.model.nearer == 0.12
+    assert {g.split(" = ")[0] for g in robot.guessed} == guessed - given.keys() < guessed
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,48 @@ def test_winding_stands_still_and_another_episode_begins_anew(timeline):
     assert timeline.playing
 
 
+def test_a_chosen_episode_has_a_slider_of_its_own_alone(timeline, monkeypatch):
+    gone = []
+    timeline.choose("one")
+    old = timeline._slider
+    monkeypatch.setattr(old, "remove", lambda: gone.append(old))
+    timeline.choose("two")
+    assert gone == [old] and timeline._slider is not old and timeline._slider.value == timeline.now == 0.0
+
+
+class Clock:
+    """Time that passes while one sleeps."""
+
+    def __init__(self):
+        self.now = 5.0
+
+    def perf_counter(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    ("speed", "played", "watched"), [(1.0, 0.1, True), (0.5, 0.3, True), (1.0, 0.3, True), (1.0, 0.1, False)]
+)
+def test_an_episode_plays_at_its_speed_and_begins_anew_at_its_end(timeline, monkeypatch, speed, played, watched):
+    """The slider goes along; nothing moves while nobody looks."""
+    monkeypatch.setattr("rookery.sim.viewing.replay.time", Clock())
+    monkeypatch.setattr(timeline.server, "get_clients", lambda: {0: None} if watched else {})
+    timeline.choose("one")
+    timeline._speed.value = speed
+    monkeypatch.setattr(timeline, "playing", True)
+    timeline.run(played)
+    length, frame = timeline.recording.seconds, speed / 60.0
+    expected = speed * played * watched
+    assert expected < 1.9 * length
+    if expected > length:  # it begins anew at 0 in the first frame beyond its end
+        expected -= length
+    assert timeline.now == pytest.approx(expected, abs=2.01 * frame) and (timeline.now > 0.0) == watched
+    assert timeline._slider.value == timeline.now
+
+
 def test_a_rally_is_recorded_until_it_ends_and_told_line_by_line():
     server, _ = open_server(port=0)
     env = rookery.make("volley-solo-bump", 1, config={"episode_s": 2.0})

@@ -15,6 +15,7 @@ from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.tasks.swarm.tag import Tag, TagConfig, closest_approach
+from rookery.tasks.swarm.tag_controller import PILLAR_M
 
 
 def make(n: int = 2, seed: int = 0, **config: Any) -> VecEnv:
@@ -126,6 +127,24 @@ def test_mates_that_touch_crash_and_pillars_are_hit() -> None:
             for world, cause in zip(info["episode"]["ids"].tolist(), info["episode"]["cause"].tolist(), strict=True):
                 ended.setdefault(world, Tag.causes[cause - 1])
     assert ended == {0: "collision", 1: "obstacle"}
+
+
+@pytest.mark.parametrize(("off", "touches"), [(0.0005, True), (0.02, False)])
+def test_who_stands_at_a_pillar_or_a_mate_has_crashed_and_who_is_two_centimetres_off_has_not(off, touches) -> None:
+    """Beside one another without a push, which contacts alone would not notice."""
+    env = make(2, pursuers=2, evaders=2, pillars=1)
+    task, radius = env.task, env.task.drone.body_radius
+    x, y, _ = task.pillars.pos[0, 0].tolist()
+    for drone, spot in enumerate(
+        ((x - PILLAR_M - radius - off, y, 1.2), (-1.9, -1.9, 1.2), (1.9, 1.9, 1.2), (1.9, -1.9, 1.2))
+    ):
+        put(env, 0, drone, spot)
+    for drone, spot in enumerate(
+        ((-1.9, -1.9, 1.2), (1.9, 1.9, 1.2), (1.9, 0.0, 1.2), (1.9, 0.0, 1.2 + 2.0 * radius + off))
+    ):
+        put(env, 1, drone, spot)
+    task.detect_crashes(torch.zeros(2, 4, dtype=torch.bool))
+    assert task.crashed.tolist() == [[touches, False, False, False], [False, False, touches, touches]]
 
 
 def test_each_role_observes_its_opponents_nearest_first() -> None:
