@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -37,6 +38,9 @@ def teacher_set(terms: tuple[Term, ...], privileged: tuple[Term, ...]) -> Observ
 
 class LeggedTask(LeggedBase):
     """Base of the quadrupeds' tasks."""
+
+    def command_ranges(self) -> Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+        return {COMMAND.name: (self.least, self.most)}
 
     def body_terms(self) -> tuple[Term, ...]:
         """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
