@@ -300,6 +300,11 @@ class Task(Buffers, abc.ABC):
         """Quantities that a person may set while the task runs: a commanded velocity, a place to be at."""
         return []
 
+    def command_ranges(self) -> Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+        """Least and greatest values of commanded motions that episodes are drawn with, by the names of their quantities; asked
+        of a task that has no world yet."""
+        return {}
+
     @property
     def shardable(self) -> bool:
         """True where nothing in a world depends on the other worlds or on their number, so that they may be stepped in several

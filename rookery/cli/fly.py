@@ -6,17 +6,19 @@ import contextlib
 import math
 import signal
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from rookery.cli.fly_view import FlightPageOptions, flight_page
 from rookery.cli.options import Json, print_json
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
+    from rookery.cli.cockpit import Cockpit
     from rookery.sim2real.runtime.loop import ControlLoop
     from rookery.sim2real.runtime.pilot import Pilot, StepRecord
 
@@ -29,9 +31,14 @@ EXAMPLES = """
   rookery fly reach --link "canopen://can0?nodes=1-7&gripper=8&tracker=14810"
   rookery fly lift --link "dynamixel:///dev/ttyUSB0?ids=1-7&gripper=8&tracker=14810"
   rookery fly walk --link unitree://eth0 --command velocity=0.5,0,0
+  rookery fly walk --dry-run --gamepad /dev/input/js0
+  rookery fly walk --dry-run --motion motion.npz --log log.mcap
   rookery fly bundle --link mavlink://:14540 --link mavlink://:14541
 """
 
+Say = Callable[[str], None]
+HOLD_IT = "rookery: a motion is played: the robot must hang by its trunk, clear of everything."
+SECONDS = 30.0  # s, that a policy flies by default
 SETTLE_S = 1.0  # s of a walk's beginning that its velocity error leaves out, as tasks' metrics do
 NO_PRIORITY = (
     "rookery: no real-time priority, so other programs of this machine may delay the loop: run as root, or allow it in "
@@ -45,8 +52,9 @@ class Args:
 
     The vehicle is asked who it is, and refused where the contract does not fit it. Then it takes off (or stands up), the policy
     flies for --seconds, and it comes down. A safety filter watches every step, and always wins; docs/fly.md has its limits and
-    what follows each. Ctrl-C ends the policy and lands; a second one lands at once. Try it with --dry-run first: it flies a
-    simulated vehicle in this process, faster than real time.
+    what follows each. Ctrl-C ends the policy and lands; a second one lands at once. In a terminal a live panel shows what
+    happens, and keys steer: space lands at once. Try it with --dry-run first: it flies a simulated vehicle in this process,
+    faster than real time.
     """
 
     bundle: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="BUNDLE", help="Folder of `rookery export`.")]
@@ -56,7 +64,10 @@ class Args:
         tyro.conf.arg(metavar="URL", help="Address of a vehicle, protocol://host:port; give one for each vehicle."),
     ] = ()
     dry_run: Annotated[bool, tyro.conf.arg(help="Fly a simulated vehicle in this process.")] = False
-    seconds: Annotated[float, tyro.conf.arg(help="s that the policy flies.")] = 30.0
+    real_time: Annotated[
+        bool, tyro.conf.arg(help="Let a dry run take as long as a flight; so it does with --gamepad and --viewer.")
+    ] = False
+    seconds: Annotated[float | None, tyro.conf.arg(help="s that the policy flies; 30 by default.")] = None
     command: Annotated[
         tuple[str, ...],
         tyro.conf.UseAppendAction,
@@ -64,12 +75,26 @@ class Args:
             metavar="NAME=V,V", help='Value of a quantity that no vehicle measures, such as "target=0,0,1.5".'
         ),
     ] = ()
+    motion: Annotated[
+        Path | None,
+        tyro.conf.arg(
+            metavar="FILE",
+            help="Play a motion of `rookery sysid --design` in place of the policy, with the robot held.",
+        ),
+    ] = None
+    gamepad: Annotated[
+        Path | None, tyro.conf.arg(metavar="DEVICE", help="Steer by a gamepad too, such as /dev/input/js0.")
+    ] = None
+    controls: Annotated[
+        Path | None, tyro.conf.arg(metavar="FILE", help="What axes and buttons do, and ranges of commands, in TOML.")
+    ] = None
     safety: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Limits and reactions in TOML.")] = None
     group: Annotated[str | None, tyro.conf.arg(help="Agent group of the bundle; of one group it is that.")] = None
     log: Annotated[Path | None, tyro.conf.arg(metavar="FILE", help="Write a flight log, .mcap.")] = None
     run_c: Annotated[
         bool, tyro.conf.arg(help="Also run C that was edited or written by someone else, with your rights.")
     ] = False
+    page: FlightPageOptions = field(default_factory=FlightPageOptions)
     json: Json = False
 
 
@@ -77,20 +102,34 @@ def run(args: Args) -> int:
     """Fly; 1 where a fault ended the flight of a vehicle."""
     if args.dry_run == bool(args.link):
         raise RookeryError("give --link URL, or --dry-run to fly a simulated vehicle first.")
-    if not args.seconds > 0.0:
+    if args.real_time and not args.dry_run:
+        raise RookeryError("--real-time is for a dry run: add --dry-run, or leave it out.")
+    if args.seconds is not None and not args.seconds > 0.0:
         raise RookeryError(f"--seconds must be above 0, got {args.seconds:g}.")
+    if args.motion is not None and args.seconds is not None:
+        raise RookeryError("--motion has a length of its own: leave --seconds out.")
     values = commands(args.command)
+    args.page.check()
+    if args.controls is not None and not args.controls.is_file():
+        raise RookeryError(f"there is no file {args.controls}: --controls takes one, see docs/fly.md.")
+    from rookery.cli.cockpit import Cockpit
     from rookery.sim2real.runtime.flight_log import FlightLog
     from rookery.sim2real.runtime.priority import real_time
 
     with tempfile.TemporaryDirectory(prefix="rookery-fly-") as build, contextlib.ExitStack() as stack:
-        pilots, clock, advance = _dry(args, values, Path(build)) if args.dry_run else _real(args, values, Path(build))
+        cockpit = Cockpit(args.json, args.controls, args.gamepad)
+        opened = _dry if args.dry_run else _real
+        pilots, clock, advance = opened(args, values, Path(build), cockpit.say)
         log = None
         if args.log is not None:
             log = stack.enter_context(FlightLog(args.log, pilots[0].controller.contract.to_json()))
+        page = flight_page(args.page, args.bundle, pilots[0].controller.group, len(pilots), cockpit.say)
+        seen_by = [cockpit.seen, stack.enter_context(page)]
         if not args.dry_run and not stack.enter_context(real_time()):
-            say(args, NO_PRIORITY)
-        report = _fly(args, pilots, clock, advance, log)
+            cockpit.say(NO_PRIORITY)
+        if args.motion is not None:
+            cockpit.say(HOLD_IT)
+        report = _fly(pilots, clock, advance, log, cockpit, seen_by)
     if args.json:
         print_json(report)
     else:
@@ -119,16 +158,22 @@ def commands(words: Sequence[str]) -> dict[str, Any]:
     return out
 
 
-def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: Any) -> list[Pilot]:
+def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: Any, say: Say) -> list[Pilot]:
+    from rookery.sim2real.runtime.motion import MotionController, read_motion
     from rookery.sim2real.runtime.onnx_controller import open_controller
     from rookery.sim2real.runtime.pilot import Pilot, commanded
     from rookery.sim2real.runtime.safety import load_filter
     from rookery.sim2real.runtime.settings import safety_settings
 
+    motion = None if args.motion is None else read_motion(args.motion)
+    seconds = (SECONDS if args.seconds is None else args.seconds) if motion is None else motion.seconds
     library = load_filter(build)
     out = []
     for make in links:
-        controller = open_controller(args.bundle, args.group, args.run_c)
+        if motion is None:
+            controller = open_controller(args.bundle, args.group, args.run_c)
+        else:
+            controller = MotionController(args.bundle, args.group, motion)
         settings = safety_settings(controller.contract, controller.group, args.safety)
         link = make(controller)
         out.append(
@@ -139,20 +184,14 @@ def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: 
                 settings,
                 clock,
                 commanded(values),
-                args.seconds,
-                lambda text: say(args, text),
+                seconds,
+                say,
             )
         )
     return out
 
 
-def say(args: Args, text: str) -> None:
-    """Print a change, where no program reads the output."""
-    if not args.json:
-        print(text, flush=True)
-
-
-def _real(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], Any, None]:
+def _real(args: Args, values: dict[str, Any], build: Path, say: Say) -> tuple[list[Pilot], Any, None]:
     from rookery.sim2real.links.opening import open_link
     from rookery.sim2real.runtime.clock import MonotonicClock
 
@@ -160,21 +199,22 @@ def _real(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot],
         raise RookeryError("two links have the same address: give one for each vehicle.")
     clock = MonotonicClock()
     links = [lambda controller, url=url: open_link(url, controller.spec, clock) for url in args.link]
-    return _pilots(args, values, build, clock, links), clock, None
+    return _pilots(args, values, build, clock, links, say), clock, None
 
 
-def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], Any, Any]:
+def _dry(args: Args, values: dict[str, Any], build: Path, say: Say) -> tuple[list[Pilot], Any, Any]:
     """A simulated vehicle that waiting steps."""
     import rookery
     from rookery.sim2real.runtime.clock import SteppedClock
     from rookery.sim2real.runtime.controller import group_of
+    from rookery.sim2real.runtime.motion import read_motion
     from rookery.sim2real.runtime.onnx_controller import read_contract
     from rookery.sim2real.vehicles.dry_run import period_of, simulated
 
     made: list[Any] = []
 
     def link(controller: Any) -> Any:
-        made.append(simulated(controller, clock, rookery.make))
+        made.append(simulated(controller, clock, rookery.make, held=args.motion is not None))
         return made[-1]
 
     def step() -> None:
@@ -182,11 +222,16 @@ def _dry(args: Args, values: dict[str, Any], build: Path) -> tuple[list[Pilot], 
             one.advance()
 
     contract = read_contract(args.bundle)
-    clock = SteppedClock(step, period_of(contract, contract.groups[group_of(contract, args.group)]))
-    return _pilots(args, values, build, clock, [link]), clock, step
+    group = contract.groups[group_of(contract, args.group)]
+    period = period_of(contract, group) if args.motion is None else read_motion(args.motion).dt
+    clock = SteppedClock(step, period, real_time=args.real_time or args.gamepad is not None or args.page.viewer)
+    return _pilots(args, values, build, clock, [link], say), clock, step
 
 
-def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) -> dict[str, Any]:
+def _fly(
+    pilots: list[Pilot], clock: Any, advance: Any, log: Any, cockpit: Cockpit,
+    seen_by: Sequence[Callable[[int, StepRecord], None]],
+) -> dict[str, Any]:  # fmt: skip
     from rookery.sim2real.runtime.loop import ControlLoop
     from rookery.sim2real.runtime.pilot import Phase
     from rookery.sim2real.runtime.watchdog import Watchdog
@@ -204,26 +249,31 @@ def _fly(args: Args, pilots: list[Pilot], clock: Any, advance: Any, log: Any) ->
             slips[i].append(record.velocity_error)
         if log is not None:
             log.write(i, record)
+        for watcher in seen_by:
+            watcher(i, record)
 
-    try:
-        for pilot in pilots:
-            pilot.check()
-        if advance is not None:
-            advance()
-        for pilot in pilots:
-            pilot.start()
-        loop = ControlLoop(pilots, clock, seen)
-        with _interrupts(pilots), Watchdog(pilots, clock) if advance is None else contextlib.nullcontext():
-            loop.run()
-    finally:
-        for pilot in pilots:
-            pilot.link.close()
+    loop = ControlLoop(pilots, clock, seen)
+    with cockpit.open(pilots, loop):
+        try:
+            for pilot in pilots:
+                pilot.check()
+            cockpit.checked()
+            if advance is not None:
+                advance()
+            for pilot in pilots:
+                pilot.start()
+            with _interrupts(pilots), Watchdog(pilots, clock) if advance is None else contextlib.nullcontext():
+                loop.run()
+        finally:
+            for pilot in pilots:
+                pilot.link.close()
     return _report(pilots, loop, errors, slips, steps)
 
 
 @contextlib.contextmanager
 def _interrupts(pilots: Sequence[Pilot]) -> Iterator[None]:
-    """Ctrl-C ends the policies, a second one stops the vehicles."""
+    """Ctrl-C ends the policies; a second one, SIGTERM and a terminal that is gone (SIGHUP) bring the vehicles down at once.
+    Ctrl-Z, which would leave them to themselves, does nothing."""
     count = 0
 
     def interrupt(number: int, frame: Any) -> None:
@@ -231,13 +281,21 @@ def _interrupts(pilots: Sequence[Pilot]) -> Iterator[None]:
         count += 1
         for pilot in pilots:
             pilot.commands.finish = True
-            pilot.commands.stop = count > 1
+            pilot.commands.stop |= count > 1 or number != signal.SIGINT
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    wanted = {
+        signal.SIGINT: interrupt,
+        signal.SIGTERM: interrupt,
+        signal.SIGHUP: interrupt,
+        signal.SIGTSTP: signal.SIG_IGN,
+    }
+    ignored = [n for n in (signal.SIGHUP,) if signal.getsignal(n) == signal.SIG_IGN]  # under nohup
+    before = {n: signal.signal(n, do) for n, do in wanted.items() if n not in ignored}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for n, handler in before.items():
+            signal.signal(n, handler)
 
 
 def _report(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import abc
+import math
 import time
 from collections.abc import Callable
 
 SPIN_S = 3e-4
 """s before a deadline at which waiting stops to sleep: a sleep ends late by up to this much on a busy machine."""
+
+BEHIND_S = 0.1  # s, that a simulated world in real time makes up for where the machine was busy
 
 
 class TimeSource(abc.ABC):
@@ -60,14 +63,21 @@ class SteppedClock(ManualClock):
     Args:
         step: steps the world by its period.
         period: s.
+        real_time: sleep where the world is ahead of the machine's clock; one that falls behind shows slow motion.
     """
 
-    def __init__(self, step: Callable[[], None], period: float) -> None:
+    def __init__(self, step: Callable[[], None], period: float, real_time: bool = False) -> None:
         super().__init__()
         self._step = step
         self._period = period
+        self._real_time = real_time
+        self._due = -math.inf  # s, the machine's clock, when the last waiting should have ended
 
     def wait_until(self, moment: float) -> None:
+        before = self.moment
         while self.moment < moment - 1e-9:
             self.moment += self._period
             self._step()
+        if self._real_time:
+            self._due = max(self._due + self.moment - before, time.monotonic() - BEHIND_S)
+            time.sleep(max(0.0, self._due - time.monotonic()))

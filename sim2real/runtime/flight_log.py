@@ -29,6 +29,12 @@ SCHEMA: dict[str, Any] = {
         "state": {"type": "object", "additionalProperties": NUMBERS, "description": "measured quantities, SI"},
         "estimates": {"type": "object", "additionalProperties": NUMBERS, "description": "estimated quantities, SI"},
         "command": {**NUMBERS, "description": "of the policy, in the units of the contract's action"},
+        "limited": {
+            "type": "array",
+            "items": {"type": "integer"},
+            "description": "components of the command that the safety filter changed",
+        },
+        "commands": {"type": "object", "additionalProperties": NUMBERS, "description": "what the operator asked, SI"},
         "fault": {"type": "string", "description": "that ended the flight"},
         "battery": {"type": "number", "description": "share that is left"},
     },
@@ -105,6 +111,10 @@ def to_json(record: StepRecord) -> dict[str, Any]:
             out["battery"] = record.reading.battery
     if record.command is not None:
         out["command"] = _numbers(record.command)
+    if record.limited:
+        out["limited"] = list(record.limited)
+    if record.commands:
+        out["commands"] = {name: _numbers(value) for name, value in record.commands.items()}
     if record.fault is not None:
         out["fault"] = record.fault.name
     return out

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.pilot import Pilot, StepRecord
 
@@ -42,6 +40,7 @@ class ControlLoop:
 
     Attributes:
         over: ends `run` after the present step.
+        steps, missed: control steps so far, and those that began more than half a period late.
     """
 
     def __init__(
@@ -54,6 +53,7 @@ class ControlLoop:
         self._clock = clock
         self._seen = seen
         self.over = False
+        self.steps = self.missed = 0
         self._late: list[float] = []
         self._age: list[float] = []
         self._cycle: list[float] = []
@@ -74,6 +74,8 @@ class ControlLoop:
                 if record.reading is not None:
                     self._age.append(record.now - record.reading.received)
             self._late.append(late)
+            self.steps += 1
+            self.missed += late > LATE_SHARE * period
             self._cycle.append(clock.now() - began)
             if finished():
                 return
@@ -81,16 +83,21 @@ class ControlLoop:
             due += period * max(1, int((clock.now() - due) // period))
             clock.wait_until(due)
 
-    def timing(self) -> LoopTiming:
-        """Statistics of all steps so far."""
-        period = self._pilots[0].controller.control_dt
-        late = np.array(self._late or [0.0])
+    def timing(self, last: int | None = None) -> LoopTiming:
+        """Statistics of all steps so far, or of the last ones; from any thread."""
+        late, age, cycle = (
+            list(values) if last is None else values[-last:] for values in (self._late, self._age, self._cycle)
+        )
+        limit = LATE_SHARE * self._pilots[0].controller.control_dt
         return LoopTiming(
-            len(self._late), int((late > LATE_SHARE * period).sum()), _spread(1e3 * late),
-            _spread(1e3 * np.array(self._age or [0.0])), _spread(1e6 * np.array(self._cycle or [0.0])),
-        )  # fmt: skip
+            len(late), sum(x > limit for x in late), _spread(late, 1e3), _spread(age, 1e3), _spread(cycle, 1e6)
+        )
 
 
-def _spread(values: np.ndarray) -> tuple[float, float, float]:
-    median, high = np.percentile(values, (50, 99))
-    return float(median), float(high), float(values.max())
+def _spread(values: list[float], unit: float) -> tuple[float, float, float]:
+    """Median, 99th percentile and greatest; a panel asks while the loop runs, and NumPy takes several times as long for a few
+    hundred values."""
+    ordered = sorted(values) or [0.0]
+    places = (0.5, 0.99, 1.0)
+    median, high, most = (unit * ordered[round(share * (len(ordered) - 1))] for share in places)
+    return median, high, most

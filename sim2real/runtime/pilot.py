@@ -78,6 +78,8 @@ class StepRecord:
         distance: m, to the target; nan where there is none.
         velocity_error: m/s, of a walking robot's estimated velocity from the commanded one, both along the ground; nan where
             there is none.
+        limited: components of the command that the safety filter has changed.
+        commands: what the operator asked, by name of the quantity.
     """
 
     now: float
@@ -87,6 +89,8 @@ class StepRecord:
     fault: Fault | None = None
     distance: float = math.nan
     velocity_error: float = math.nan
+    limited: tuple[int, ...] = ()
+    commands: Mapping[str, Array] = field(default_factory=dict)
 
 
 class Pilot:
@@ -120,11 +124,13 @@ class Pilot:
         self.step_stamp = -math.inf  # s, when a control step last began; likewise
         self.late = 0  # control steps in a row that began late; the loop writes it
         self.identity: Identity | None = None
+        self.start: Array | None = None  # [3] m, where motors were first let turn, of vehicles that know
         self._say = say
         self._entry: EntryMotion | None = None
-        self._since = 0.0
+        self._since = clock.now()
         self._steps = 0
         self._command: Array | None = None  # the policy's last, until the exit has begun
+        self._limited: tuple[int, ...] = ()
         self._begun = False  # the entry has, so that there is a way back
         self._sitting = False
 
@@ -157,6 +163,11 @@ class Pilot:
         self.link.arm()
 
     @property
+    def phase_s(self) -> float:
+        """s since the present phase began."""
+        return self.clock.now() - self._since
+
+    @property
     def done(self) -> bool:
         """True when the vehicle is down and its motors stand."""
         return self.phase is Phase.IDLE
@@ -174,6 +185,7 @@ class Pilot:
                 self._emergency(Fault("silent"))
             return StepRecord(now, self.phase, None, fault=self.fault)
         command = None
+        self._limited = ()
         if self.phase in (Phase.ARMED, Phase.ENTRY, Phase.POLICY, Phase.EXIT):
             fault = self._judge(reading, now)
             if fault is not None:
@@ -189,7 +201,9 @@ class Pilot:
         elif self.phase is Phase.EXIT:
             self._leave(reading, now)
         off = self._distance(reading), self._velocity_error(reading)
-        return StepRecord(now, self.phase, reading, command, self.fault, *off)
+        return StepRecord(
+            now, self.phase, reading, command, self.fault, *off, self._limited, dict(self.commands.values)
+        )
 
     def _judge(self, reading: Reading, now: float) -> Fault | None:
         flying = self.phase is Phase.POLICY
@@ -210,6 +224,7 @@ class Pilot:
             return
         assert self._entry is not None
         self._entry.begin(reading, now)
+        self.start = reading.values.get("position")
         self._begun = True
         self._to(Phase.ENTRY)
         self._enter(reading, now)
@@ -242,11 +257,14 @@ class Pilot:
         if self.phase is not Phase.POLICY:  # the watchdog has taken over meanwhile
             return None
         self.policy_stamp = self.clock.now()
+        asked = command.copy()
         fault = self.filter.limit(command)
         if fault is not None:
             self._emergency(fault)
             self._react(reading, now)
             return command
+        if (asked != command).any():
+            self._limited = tuple(np.flatnonzero(asked != command).tolist())
         self.link.write(self.controller.spec.spec.action.kind, command)
         self._command = command
         return command

@@ -28,7 +28,7 @@ def period_of(contract: Contract, group: ContractGroup) -> float:
 
 
 def simulated(
-    controller: Controller, clock: TimeSource, make: Callable[..., Any]
+    controller: Controller, clock: TimeSource, make: Callable[..., Any], held: bool = False
 ) -> SimulatedDrone | SimulatedJoints | SimulatedArm:
     """A link to a new vehicle of the family that the contract is for.
 
@@ -36,25 +36,37 @@ def simulated(
         controller: the policy.
         clock: of the runtime.
         make: `rookery.make`, of the worlds of simulated vehicles.
+        held: whether a jointed robot hangs by its trunk, clear of the ground.
 
     Raises:
         RookeryError: no simulated vehicle can be flown at the policy's rate, or takes its commands.
     """
-    given = controller.contract.task_config
-    if family_of(controller.spec) == "arm":
-        check_arm(controller.spec)  # refuses before a world is made
-        env = make(controller.contract.task_id, num_envs=1, config=dict(given))
-        return SimulatedArm(ArmVehicle(env), clock, controller.spec)
-    if family_of(controller.spec) != "multirotor":
-        JointTargets(controller.spec)  # refuses before a world is made
-        config: dict[str, Any] = {k: given[k] for k in ("robot",) if k in given}
-        config |= {"dt": DRIVE_DT, "control_dt": controller.control_dt}
-        env = make("go2-velocity", num_envs=1, config=config)
-        return SimulatedJoints(JointVehicle(env, timeout_s=TIMEOUT_S), clock, controller.spec)
-    if abs(controller.control_dt - DRONE_DT) > 1e-9:
+    spec = controller.spec
+    family = family_of(spec)
+    if family == "arm":
+        check_arm(spec)  # refuses before a world is made
+    elif family != "multirotor":
+        JointTargets(spec)  # likewise
+    elif abs(controller.control_dt - DRONE_DT) > 1e-9:
         raise RookeryError(
             f"--dry-run flies policies of {1 / DRONE_DT:g} Hz, and this one has {1 / controller.control_dt:g} Hz."
         )
-    config = {k: given[k] for k in ("drone",) if k in given}
-    env = make("drone-hover", num_envs=1, config=config)
-    return SimulatedDrone(DroneVehicle(env, timeout_s=TIMEOUT_S), clock)
+    task, config = world_of(controller.contract, spec)
+    env = make(task, num_envs=1, config=config)
+    if family == "arm":
+        return SimulatedArm(ArmVehicle(env), clock, spec)
+    if family == "multirotor":
+        return SimulatedDrone(DroneVehicle(env, timeout_s=TIMEOUT_S), clock)
+    return SimulatedJoints(JointVehicle(env, timeout_s=TIMEOUT_S, held=held), clock, spec)
+
+
+def world_of(contract: Contract, group: ContractGroup) -> tuple[str, dict[str, Any]]:
+    """Name and config of a task whose world has the robot that a contract is for."""
+    given = contract.task_config
+    family = family_of(group)
+    if family == "arm":
+        return contract.task_id, dict(given)
+    if family == "multirotor":
+        return "drone-hover", {k: given[k] for k in ("drone",) if k in given}
+    robot = {k: given[k] for k in ("robot",) if k in given}
+    return "go2-velocity", robot | {"dt": DRIVE_DT, "control_dt": contract.control_dt}

@@ -38,6 +38,8 @@ QUANTITIES = (*JOINT_QUANTITIES, "rotation", "angular velocity", SPECIFIC_FORCE,
 DRIVE_DT = 0.001  # s, of the drives' own loops, and of the physics
 DAMPING = 5.0
 """Damping of the fail-safe, by that of the servos: a Go2 sinks from its stand to the ground in about a second."""
+HELD_KG = 1e8  # kg and kg m^2, inertia of a trunk that is held: it sinks by 3 mm in a minute
+HELD_HEIGHT = 3.0  # of the height at which it stands: no leg reaches the ground
 STILL_RAD_S = 0.3  # rad/s
 STILL_S = 0.5  # s, that a robot whose drives only damp must be still to count as lying
 NOISE = {
@@ -67,6 +69,7 @@ class JointVehicle:
         noise: factor on NOISE.
         seed: of the noise.
         timeout_s: s without a set-point after which the drives only damp.
+        held: whether it hangs by its trunk, which nothing moves, clear of the ground.
 
     Attributes:
         joints: names, in its order.
@@ -75,7 +78,8 @@ class JointVehicle:
     """
 
     def __init__(
-        self, env: VecEnv, joints: Sequence[str] | None = None, noise: float = 1.0, seed: int = 0, timeout_s: float = 0.06
+        self, env: VecEnv, joints: Sequence[str] | None = None, noise: float = 1.0, seed: int = 0, timeout_s: float = 0.06,
+        held: bool = False,
     ) -> None:  # fmt: skip
         task = env.task
         legs = isinstance(task, LeggedTask) and task.robot.arm is None and task.terrain is None
@@ -95,6 +99,9 @@ class JointVehicle:
         self._rng = np.random.default_rng(seed)
         self._model = copy.copy(env.world.model)
         self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ACTUATION  # the drives below take its place
+        self._held = held
+        if held:
+            self._model.dof_armature[:6] = HELD_KG
         self._data = mujoco.MjData(self._model)
         self._steps_each = round(self.period / self._model.opt.timestep)
         found = [self._model.joint(f"{self.kind.name}/{name}") for name in self.joints]
@@ -115,7 +122,8 @@ class JointVehicle:
         self._lie_down(np.clip(FOLDED, self.kind.lower, self.kind.upper)[places])
 
     def _lie_down(self, folded: NDArray[np.float64]) -> None:
-        self._data.qpos[:7] = (0.0, 0.0, 0.5 * self.kind.stand_height, 1.0, 0.0, 0.0, 0.0)
+        height = (HELD_HEIGHT if self._held else 0.5) * self.kind.stand_height
+        self._data.qpos[:7] = (0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0)
         self._data.qpos[self._q] = folded
         for _ in range(round(1.5 / self.period)):
             self.step()

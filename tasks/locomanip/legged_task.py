@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -39,6 +40,9 @@ class LeggedTask(LeggedBase):
     """Base of the quadrupeds' tasks."""
 
     family = "legged"
+
+    def command_ranges(self) -> Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]:
+        return {COMMAND.name: (self.least, self.most)}
 
     def body_terms(self) -> tuple[Term, ...]:
         """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)
