@@ -65,6 +65,27 @@ def test_parameters_of_the_other_engine_are_found_within_5_percent_and_their_int
     assert {e.interval.by for e in found.parameters if e.parameter.quantity in ("delay", "armature")} == {"profile"}
 
 
+def test_what_is_not_fitted_is_judged_by_a_replay_with_what_was_found(bullet_log):
+    """The end of the log, reached from its beginning, and another log: root mean squares of angles over both, by hand."""
+    robot, log = nominal_leg(), bullet_log.part(0, 800)
+    later = dataclasses.replace(bullet_log.part(800, 1600), source="later")
+    report = identify_joints(robot, log, fit=("friction", "damping"), profiled=(), hold_out=0.25, others=[later])
+    parameters = joint_parameters(robot, ("friction", "damping"))
+    found = {e.parameter.name: e.value for e in report.identified.parameters}
+    models = {"nominal": ((), np.zeros(0)), "identified": (parameters, np.array([found[p.name] for p in parameters]))}
+    names = {log.source: (0, 600), f"{log.source}, last 25 %, not fitted": (600, 800), "later, not fitted": (0, 800)}
+    assert report.errors.keys() == names.keys() and report.seconds == pytest.approx(599 * 0.005)
+    for name, (start, stop) in names.items():
+        of = later if "later" in name else log
+        for model, (chosen, x) in models.items():
+            problem = JointProblem(robot, of, chosen, window=math.inf)  # of all samples but that which it begins at
+            off = problem.predict(x[None])[0] - of.position[problem.samples]
+            off = off[(problem.samples >= start) & (problem.samples < stop)]
+            assert report.errors[name][model]["all"] == pytest.approx(np.sqrt((off**2).mean()), rel=1e-6), (name, model)
+            assert report.errors[name][model]["calf"] == pytest.approx(np.sqrt((off[:, 2] ** 2).mean()), rel=1e-6)
+        assert report.errors[name]["identified"]["all"] < report.errors[name]["nominal"]["all"]
+
+
 def test_servo_damping_and_viscous_friction_are_named_as_collinear(bullet_log):
     parameters = joint_parameters(nominal_leg(), ("armature", "damping", "kd", "motor_speed"))
     found = identify(JointProblem(nominal_leg(), bullet_log, parameters))

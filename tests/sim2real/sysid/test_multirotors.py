@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.sysid.identify import identify
-from rookery.sim2real.sysid.multirotor.identification import judge
+from rookery.sim2real.sysid.multirotor.identification import identify_multirotor, judge
 from rookery.sim2real.sysid.multirotor.parameters import rotor_parameters
 from rookery.sim2real.sysid.multirotor.problem import FlightProblem
 from rookery.sim2real.sysid.multirotor.reading import flight_log, turned
@@ -73,6 +74,24 @@ def test_torque_over_yaw_inertia_is_found(found):
     a = Airframe()
     ratio = by_name["torque"].value / by_name["inertia:z"].value
     assert ratio == pytest.approx(a.torque / a.inertia[2], rel=0.05)
+
+
+def test_what_is_not_fitted_is_judged_as_a_flight_of_its_own(flight):
+    first, later = flight.part(0, 800), dataclasses.replace(flight.part(800, 1600), source="later")
+    report = identify_multirotor(DRONE, first, fit=("thrust", "delay"), profiled=(), hold_out=0.25, others=[later])
+    parameters = rotor_parameters(DRONE, ("thrust", "delay"))
+    value = {e.parameter.name: e.value for e in report.identified.parameters}
+    x = np.array([value[p.name] for p in parameters])
+    flights = {first.source: first.part(0, 600), f"{first.source}, last 25 %, not fitted": first.part(600, 800),
+               "later, not fitted": later}  # fmt: skip
+    assert report.errors.keys() == flights.keys() and report.seconds == pytest.approx(599 * 0.01)
+    for name, part in flights.items():
+        assert report.errors[name] == judge(DRONE, part, parameters, x)
+
+
+def test_rotors_have_no_parameters_each(flight):
+    with pytest.raises(RookeryError, match="--each is for joints"):
+        identify_multirotor(DRONE, flight, each=("thrust",))
 
 
 def table_of(log, **changes):
