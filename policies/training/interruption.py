@@ -30,6 +30,7 @@ class Interruption:
     """
 
     wanted = False
+    _heard = 0.0  # s, when the first signal came
     NOTICE = b"rookery: stopping after this iteration and saving; Ctrl-C again stops at once without saving.\n"
     SAME_S = 1.0
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

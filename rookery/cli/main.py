@@ -151,10 +151,11 @@ def _ends_told() -> Iterator[None]:
     try:
         yield
     except (ImportError, SystemError) as error:
-        cause: BaseException | None = error
-        while (cause := cause.__cause__ or cause.__context__) is not None:
+        cause = error.__cause__ or error.__context__
+        while cause is not None:
             if isinstance(cause, (KeyboardInterrupt, SystemExit)):
                 raise cause from None
+            cause = cause.__cause__ or cause.__context__
         raise
 
 
