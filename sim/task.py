@@ -329,7 +329,7 @@ def declared_actuation(task: Task) -> dict[str, Actuation]:
 
 
 def by_name(task: Task, method: str, found: Named) -> Named:
-    """What a method of a task gave by name.
+    """Check that a method of a task gave a dict by name.
 
     Raises:
         RookeryError: it gave something else, such as None for want of a `return`.

@@ -116,7 +116,7 @@ WRONG = {
     "other outputs": (
         r'weights\["gain"\] \* x',
         'weights["gain"][1:] * x[:, 1:]',
-        r"the stage gain gave \(2, 2\) for 2 rows, and its outputs are 3",
+        r"gain.py:Gain gives torch.float32 \(3, 2\) as its output for 3 rows, which must be torch.float32 \(3, 3\)",
     ),
 }
 
