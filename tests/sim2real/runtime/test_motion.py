@@ -184,6 +184,7 @@ class Ideal(Link):
         pass
 
 
+@pytest.mark.slow
 def test_its_log_is_what_sysid_reads(tmp_path: Path) -> None:
     """Through checks, entry, motion, filter and exit: joints that follow at once are a step behind their targets."""
     played = read_motion(motion(tmp_path / "m.npz", kp=np.full(12, 31.0)))
