@@ -124,7 +124,7 @@ class Pilot:
         self.step_stamp = -math.inf  # s, when a control step last began; likewise
         self.late = 0  # control steps in a row that began late; the loop writes it
         self.identity: Identity | None = None
-        self.origin: Array | None = None  # [3] m, where motors were first let turn, of vehicles that know
+        self.armed_at: Array | None = None  # [3] m, where motors were first let turn, of vehicles that know
         self._say = say
         self._entry: EntryMotion | None = None
         self._since = clock.now()
@@ -224,7 +224,7 @@ class Pilot:
             return
         assert self._entry is not None
         self._entry.begin(reading, now)
-        self.origin = reading.values.get("position")
+        self.armed_at = reading.values.get("position")
         self._begun = True
         self._to(Phase.ENTRY)
         self._enter(reading, now)

@@ -278,6 +278,6 @@ def _near(pilot: Pilot, v: SteeredValue, low: float, high: float) -> tuple[float
         low, high = max(low, float(here[v.index]) - away), min(high, float(here[v.index]) + away)
     if v.label == UP:
         low, high = max(low, limits.lowest_m), min(high, limits.highest_m)
-        if pilot.origin is not None and family_of(pilot.controller.spec) == "multirotor":
-            low = max(low, float(pilot.origin[2]) + min(LOW_M, TAKE_OFF_M))
+        if pilot.armed_at is not None and family_of(pilot.controller.spec) == "multirotor":
+            low = max(low, float(pilot.armed_at[2]) + min(LOW_M, TAKE_OFF_M))
     return low, high

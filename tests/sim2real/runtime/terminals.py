@@ -27,8 +27,9 @@ class Terminal:
         os.write(self.ours, keys)
 
     def read(self, seconds: float = 0.05) -> str:
-        """All that was written so far, after a silence."""
-        while select.select([self.ours], [], [], seconds)[0]:
+        """All that was written so far, after a silence; of a panel that goes on being drawn, of a second."""
+        end = time.monotonic() + 1.0
+        while time.monotonic() < end and select.select([self.ours], [], [], seconds)[0]:
             try:
                 data = os.read(self.ours, 1 << 16)
             except OSError:
@@ -38,7 +39,7 @@ class Terminal:
             self.text += data.decode()
         return self.text
 
-    def await_text(self, wanted: str, seconds: float = 30.0) -> None:
+    def await_text(self, wanted: str, seconds: float = 120.0) -> None:
         """Read until a text has come."""
         end = time.monotonic() + seconds
         while wanted not in self.text:

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import termios
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,11 +37,11 @@ class Program:
             env=os.environ | {"TERM": "xterm"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )  # fmt: skip
 
-    def ends(self, seconds: float = 60.0) -> int:
+    def ends(self, seconds: float = 120.0) -> int:
         """Its exit code, with the terminal as it was."""
-        while self.process.poll() is None and seconds > 0.0:
-            self.terminal.read(0.2)
-            seconds -= 0.2
+        end = time.monotonic() + seconds
+        while self.process.poll() is None and time.monotonic() < end:
+            self.terminal.read(0.1)
         code = self.process.wait(1.0)
         self.terminal.read()
         assert termios.tcgetattr(self.terminal.theirs) == self.before
@@ -58,6 +59,13 @@ def flown(*words: str) -> Iterator[Program]:
             program.process.kill()
             program.process.wait()
         program.terminal.close()
+
+
+def linger(terminal: Terminal, seconds: float) -> None:
+    """Read for some time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        terminal.read(0.1)
 
 
 def steps(log: Path) -> list[dict]:
@@ -78,8 +86,7 @@ def test_a_walk_turns_when_keys_say_so_and_stops(walk_bundle: Path, tmp_path: Pa
         assert not termios.tcgetattr(terminal.theirs)[3] & termios.ECHO
         terminal.type(b"qqqqq")
         terminal.await_text("turn 0.40 rad/s")
-        for _ in range(30):
-            terminal.read(0.1)
+        linger(terminal, 3.0)
         terminal.type(b" ")
         assert program.ends() == 1
         assert "ended by the fault operator" in terminal.text
@@ -104,8 +111,7 @@ def test_a_walk_turns_by_a_gamepad(walk_bundle: Path, tmp_path: Path) -> None:
         program.terminal.await_text("sim://go2: policy")
         os.write(out, EVENT.pack(0, 32767, AXIS, 3))
         program.terminal.await_text("turn -0.80 rad/s")
-        for _ in range(25):
-            program.terminal.read(0.1)
+        linger(program.terminal, 2.5)
         os.write(out, EVENT.pack(0, 1, BUTTON, 0))
         assert program.ends() == 0
     walked = [s for s in steps(log) if s["phase"] == "policy"]

@@ -40,7 +40,7 @@ def stub(policy: str, values: dict[str, Any], position: Any = (0.0, 0.0, 1.0)) -
     identity = SimpleNamespace(quantities=("position", "velocity", "rotation", "joint angles"))
     return SimpleNamespace(
         controller=SimpleNamespace(contract=contract, spec=spec, wanted=list(wanted.values())), identity=identity,
-        commands=commands, settings=safety_settings(contract, name), start=np.zeros(3),
+        commands=commands, settings=safety_settings(contract, name), armed_at=np.zeros(3),
         link=SimpleNamespace(read=lambda: reading),
     )  # fmt: skip
 
