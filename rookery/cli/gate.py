@@ -156,6 +156,7 @@ def _checkpoints(args: Args, settings: GateSettings) -> int:
         verdict = report.verdict
         rows.append({"steps": steps, "score": report.score, "nominal_success": success, "verdict": verdict})
         rows[-1] |= {"failures": report.failures, "not_as_registered": report.not_as_registered}
+        rows[-1] |= {"left_out": report.left_out}
     _make_folder(args.out)
     write_json(args.out / "checkpoints.json", {"run": str(args.run), "checkpoints": rows})
     if args.json:
@@ -185,7 +186,9 @@ def show(report: Report, folder: Path) -> None:
 
     note_first(report.not_as_registered, json=False)
     but = f", not run: {', '.join(report.skipped)}" if report.skipped else ""
-    print(f"{report.task} against {report.profile}: {report.verdict}, score {report.score:.3f}{but}")
+    but += f", left out on request: {', '.join(report.left_out)}" if report.left_out else ""
+    tried = f"{report.episodes} episodes at each point"
+    print(f"{report.task} against {report.profile}, {tried}: {report.verdict}, score {report.score:.3f}{but}")
     cases = [(c.name, "" if c.success is None else f"{c.success:.3f}", c.verdict, c.note) for c in report.cases]
     if report.combinations is not None:
         c = report.combinations

@@ -27,13 +27,15 @@ def other_engines(task: str, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Engines of a task besides its own, or the wanted ones; "none" alone stands for no engine.
 
     Raises:
-        RookeryError: the task does not run on a wanted one.
+        RookeryError: the task does not run on a wanted one, or it is the task's own.
     """
     refuse_untrusted(task)
     entry = find(task)
     if wanted == ("none",):
         return ()
     for engine in wanted:
+        if engine == entry.engines[0]:
+            raise RookeryError(f"{engine} is the engine of {task} itself: give --engines another one.")
         if engine not in entry.engines:
             raise unknown(f"engine of {task}", engine, entry.engines)
     return wanted or tuple(entry.engines[1:])
@@ -88,11 +90,12 @@ def gate_policies(
 
     Raises:
         RookeryError: the contract has other values that say what is judged, and `as_registered` does not put the registered
-            ones in their place; or as `Gate`.
+            ones in their place; a policy acts on what no robot has; or as `Gate`.
     """
     from rookery.sim2real.gate.gate import Gate
     from rookery.sim2real.gate.profile import profile_of
 
+    _refuse_simulated(policies)
     open_env = opener(policies, contract)
     judged = judging(contract)
     if not as_registered:
@@ -100,6 +103,13 @@ def gate_policies(
     chosen = profile_of(contract.task_id) if profile is None else profile
     report = Gate(open_env, chosen, settings, policies, contract, note).run(name)
     return dataclasses.replace(report, judged_by=judged.to_json(), not_as_registered=judged.lines())
+
+
+def _refuse_simulated(policies: Mapping[str, Policy]) -> None:
+    """Refuse policies that act on what the simulation alone knows, whose success says nothing of a robot."""
+    for policy in policies.values():
+        if policy.chain.controlled or policy.chain.events:
+            raise RookeryError(f"the gate is for policies that a robot can run, and {policy.chain.c_refused}.")
 
 
 def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Contract]]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.making import TASKS_OF_SET, changes_of, full_config, members_of
+from rookery.policies.stages.module import Module
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
 from rookery.sim.trust import refuse_untrusted
@@ -59,6 +60,7 @@ class Judging:
         changed: values by the command line.
         source: the task's code.
         outdated: modules and files of it that have changed since the training, as far as the contract knows.
+        own_code: SHA-256 of files that the policy runs, by "FILE.py:NAME" of its stage or module; None for installed modules.
     """
 
     task: str
@@ -68,6 +70,7 @@ class Judging:
     changed: Changes = field(default_factory=dict)
     source: TaskSource = field(default_factory=TaskSource)
     outdated: tuple[str, ...] = ()
+    own_code: Mapping[str, str | None] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """Sentences that people should know before any figure; nothing for a registered task and a policy made for it."""
@@ -82,6 +85,8 @@ class Judging:
             digest = self.source.sha256[Path(self.source.file).name]
             commit = f"commit {self.source.commit}" if self.source.commit else "in no git commit"
             out.append(f"the task is {self.source.file}, sha256 {digest}, {commit}")
+        if self.own_code:
+            out.append(f"the policy runs code from outside of Rookery: {', '.join(map(_path, self.own_code))}")
         if self.outdated:
             out.append(f"{self.task} has changed since the training, in {', '.join(self.outdated)}")
         return out
@@ -93,7 +98,12 @@ class Judging:
             k: {name: {"value": c.value, "registered": c.registered} for name, c in v.items()} for k, v in sets.items()
         }
         files = {name: digest for name, c in self.interface.items() if (digest := _digest(c.value))}
-        return values | {"files": files, "source": self.source.to_json(), "changed_since_training": list(self.outdated)}
+        return values | {
+            "files": files,
+            "source": self.source.to_json(),
+            "changed_since_training": list(self.outdated),
+            "own_code": dict(self.own_code),
+        }
 
 
 def shown(changes: Changes) -> str:
@@ -141,6 +151,7 @@ def judging(contract: Contract | None, config: Mapping[str, Any] | None = None, 
         _joined(entry, changed),
         source,
         tuple(source.changed_since(then)),
+        {} if contract is None else own_code(contract),
     )
 
 
@@ -156,6 +167,17 @@ def require_registered(judged: Judging) -> None:
             "--as-registered to judge it by the registered task, or train it without them (--train-overrides holds in training "
             "alone)."
         )
+
+
+def own_code(contract: Contract) -> dict[str, str | None]:
+    """Stages and modules of a contract's policies that are not Rookery's, which can do in simulation what no export does; see
+    `Judging.own_code`."""
+    chains = [g.stages for g in contract.groups.values() if g.stages is not None]
+    stages = [leaf.stage for chain in chains for leaf in chain.leaves]
+    names = [
+        s.factory if isinstance(s, Module) else s.source or f"{type(s).__module__}:{type(s).__name__}" for s in stages
+    ]
+    return {name: _digest(name.rpartition(":")[0]) for name in names if not name.startswith("rookery.")}
 
 
 def fixed_by_set(of: str, task: str) -> dict[str, Any]:
@@ -243,6 +265,11 @@ def _digest(value: Any) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest() if path is not None and path.is_file() else None
     except OSError:
         return None
+
+
+def _path(name: str) -> str:
+    """A name in a file as it is, however long, but for what does more to a terminal."""
+    return name if name.isprintable() else short(name)
 
 
 def _text(value: Any) -> str:

@@ -96,6 +96,7 @@ class Gate:
         env, _ = open_env(1)
         try:
             self.task, self.engine = env.task_id, env.engine
+            self.engines = tuple(env.task.engines)
             self.dt, self.physics_steps = env.world.dt, env.task.physics_steps
             every = env.randomization.parameters
             nothing = undeclared(env.groups)
@@ -162,7 +163,16 @@ class Gate:
             self.profile.success, cases, [self._margin(side, nominal, idle) for side in sides], combinations,
             self.profile.combinations, self.profile.worst, self._lacking(wanted, nominal), idle,
             wider, episodes_run, round(time.perf_counter() - start, 2), self._figures(nominal),
+            self._left_out(),
         )  # fmt: skip
+
+    def _left_out(self) -> list[str]:
+        """Parts that the settings leave out: other engines of the task, all cases but nominal, combinations."""
+        s = self._settings
+        tried = s.engines if s.cases else ()
+        out = [f"engine {engine}" for engine in self.engines if engine != self.engine and engine not in tried]
+        out += [] if s.cases else ["physics steps", "exported C"]
+        return out if s.combinations else [*out, "combinations"]
 
     def _points(self, asked: int) -> int:
         """Points in one batch, so that those asked for first fill as few batches as it takes, all alike."""

@@ -39,6 +39,8 @@ def page(report: Report) -> str:
     failures = f"<p>Does not pass: {_e(', '.join(report.failures))}.</p>" if report.failures else ""
     if report.skipped:
         failures += f"<p>Not run, and so not known: {_e(', '.join(report.skipped))}.</p>"
+    if report.left_out:
+        failures += f"<p>Left out on request: {_e(', '.join(report.left_out))}.</p>"
     parts = [
         f'<h1>{_e(title)} <span class="badge {verdict}">{verdict}</span></h1>',
         f'<p class="soft">{_e(report.run)}, engine {_e(report.engine)}, profile <b>{_e(report.profile)}</b>: '

@@ -57,7 +57,7 @@ class Profile:
     """The ranges of a piece of hardware and its surroundings.
 
     Args:
-        name: of the profile.
+        name: of a profile of the package, or the path of a file.
         summary: one line.
         success: least success rate at every value of a factor's range, the other factors nominal, and in every case.
         combinations: least success rate over combinations drawn from the ranges.
@@ -104,7 +104,7 @@ def load_profile(choice: str, also: Collection[str] = ()) -> Profile:
     Raises:
         RookeryError: no such profile, or a file that does not say what it should, such as an unknown factor.
     """
-    known = profiles()
+    known = profiles()  # a file is named by its path, since its last part may be the name of one of these
     if choice in known:
         path = known[choice]
     elif choice.endswith(".toml"):
@@ -117,10 +117,10 @@ def load_profile(choice: str, also: Collection[str] = ()) -> Profile:
         raise RookeryError(f"cannot read the profile {choice}: {e.strerror}.") from e
     except ValueError as e:
         raise RookeryError(f"{choice} is not valid TOML: {e}.") from e
-    return _from_table(path.stem, choice, table, KNOWN | set(also))
+    return _from_table(choice, table, KNOWN | set(also))
 
 
-def _from_table(name: str, choice: str, table: dict[str, Any], known: Collection[str]) -> Profile:
+def _from_table(choice: str, table: dict[str, Any], known: Collection[str]) -> Profile:
     for key in table:
         if key not in ENTRIES:
             raise unknown(f"entry of the profile {choice}", key, ENTRIES)
@@ -140,7 +140,7 @@ def _from_table(name: str, choice: str, table: dict[str, Any], known: Collection
     if not isinstance(asked, dict):
         raise RookeryError(f"{choice}: figures takes tables such as [figures.yaw_drift].")
     figures = {figure: _bound(f"{choice}: [figures.{figure}]", entry) for figure, entry in asked.items()}
-    return Profile(name, str(table.get("summary", "")), **rates, factors=factors, figures=figures)
+    return Profile(choice, str(table.get("summary", "")), **rates, factors=factors, figures=figures)
 
 
 def _bound(where: str, entry: object) -> Bound:

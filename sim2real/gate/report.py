@@ -116,6 +116,7 @@ class Report:
         episodes_run: of the sweeps and combinations together.
         seconds: the whole took.
         figures: beside success, see `Figure`.
+        left_out: parts of the gate that were not run on request, such as "combinations".
         not_as_registered: what people should know of what judged, one line each: values that belong to the policy, values of
             the training in whose place the registered ones stand, a task's file.
         judged_by: the same as JSON values, with the task's code.
@@ -141,6 +142,7 @@ class Report:
     episodes_run: int = 0
     seconds: float = 0.0
     figures: list[Figure] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     not_as_registered: list[str] = field(default_factory=list)
     judged_by: dict[str, Any] = field(default_factory=dict)
 
@@ -171,7 +173,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """True where every case was run, and everything that the profile requires is met."""
+        """True where every case asked for was run, and everything that the profile requires is met."""
         return self.verdict == "pass"
 
     @property

@@ -12,11 +12,12 @@ from rookery.cli.main import main
 from rookery.experiments.gating import other_engines
 from rookery.sim2real.gate.report import Case, Report
 
+LEFT_OUT = ["engine mujoco", "engine pybullet", "physics steps", "exported C"]
 QUICK = ["--episodes", "2", "--interval", "0.9", "--rounds", "0", "--combinations", "2"]
 
 
 def profile(folder: Path, high: float) -> str:
-    file = folder / "own.toml"
+    file = folder / "crazyflie-indoor.toml"  # the name of a profile of the package does not hide that it is none
     file.write_text(
         f'success = 0.9\ncombinations = 0.4\nworst = 0.4\n[factors.mass]\nlow = 1.0\nhigh = {high}\nsource = "a test"\n'
     )
@@ -32,6 +33,16 @@ def test_the_exit_code_is_the_verdict(high, code, tmp_path, capsys):
     assert printed == json.loads((out / "gate.json").read_text())
     assert printed["verdict"] == ("fail" if code else "pass") and (out / "gate.html").is_file()
     assert [m["verdict"] for m in printed["margins"] if m["factor"] == "mass"] == ["", printed["verdict"]]
+    assert printed["profile"] == words[1] and printed["left_out"] == LEFT_OUT
+
+
+def test_what_was_left_out_on_request_stands_beside_the_verdict(tmp_path, capsys):
+    words = ["--sweeps-only", "--required-only", "--combinations", "0", *QUICK[:6]]
+    assert main(["gate", "drone-hover", "--profile", profile(tmp_path, 1.02), *words, "--out", str(tmp_path)]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert f"{tmp_path}/crazyflie-indoor.toml, 2 episodes at each point: pass, " in line
+    assert line.endswith(f", left out on request: {', '.join([*LEFT_OUT, 'combinations'])}")
+    assert "Left out on request: engine mujoco, " in (tmp_path / "gate.html").read_text()
 
 
 def test_a_case_that_could_not_be_run_is_no_pass(tmp_path, capsys, monkeypatch):
@@ -41,7 +52,9 @@ def test_a_case_that_could_not_be_run_is_no_pass(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("rookery.experiments.gating.gate", lambda *_: report)
     assert main(["gate", "drone-hover", "--out", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
-    assert out.splitlines()[0] == "drone-hover against p: incomplete, score 1.000, not run: exported C"
+    assert out.splitlines()[0] == (
+        "drone-hover against p, 64 episodes at each point: incomplete, score 1.000, not run: exported C"
+    )
     assert err.splitlines()[-1] == "rookery: exported C was not run: there is no C compiler."
     assert main(["gate", "drone-hover", "--out", str(tmp_path), "--json"]) == 2
     printed = json.loads(capsys.readouterr().out)
@@ -55,6 +68,7 @@ def test_a_case_that_could_not_be_run_is_no_pass(tmp_path, capsys, monkeypatch):
         (["--profile", "panda"], "unknown profile 'panda': did you mean 'panda-bench'"),
         (["--rounds", "-1"], "--rounds must be at least 0"),
         (["--engines", "bullet"], "unknown engine of drone-hover 'bullet': did you mean 'pybullet'"),
+        (["--engines", "rotor"], "rotor is the engine of drone-hover itself"),
         (["--checkpoints"], "holds no checkpoints"),
     ],
 )

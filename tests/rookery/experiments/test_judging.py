@@ -19,6 +19,10 @@ from rookery.experiments.run_env import make_env
 from rookery.experiments.runs import open_run
 from rookery.experiments.zoo import zoo
 from rookery.making import full_config
+from rookery.policies.policy import Policy
+from rookery.policies.stages.chain import StageChain
+from rookery.policies.stages.controller import ControllerStage
+from rookery.policies.stages.module import Module
 from rookery.policies.training.store import save_policy
 from rookery.sim.errors import RookeryError
 from rookery.sim.trust import TRUSTED
@@ -111,6 +115,21 @@ def test_a_hover_that_commands_no_roll_and_no_pitch_fails(tmp_path, capsys):
     capsys.readouterr()
     assert main(["eval", str(tmp_path / "short"), "--episodes", "8", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["success_rate"] < 0.5
+
+
+def test_the_gate_refuses_a_policy_that_acts_on_what_the_simulation_alone_knows(tmp_path, capsys):
+    """The classical controller reads the true state, with no noise and no delay of an observation: it would pass."""
+    policies, values = with_config(zoo()["drone-hover"])
+    size = policies["drone"].observation_size
+    values["groups"]["drone"].pop("stages")
+    save_policy(tmp_path / "peeks", {"drone": Policy([ControllerStage(size, 4)])}, values)
+    assert gate_of(tmp_path / "peeks", tmp_path) == 2
+    assert (
+        "a robot can run, and a skill of this policy is the task's classical"
+        in capsys.readouterr().err.splitlines()[-1]
+    )
+    assert main(["eval", str(tmp_path / "peeks"), "--episodes", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["success_rate"] == 1.0
 
 
 @pytest.mark.parametrize("name", sorted(zoo()))
@@ -259,6 +278,19 @@ def test_the_report_has_the_digest_of_a_robots_file(tmp_path):
     file.write_text("<robot/>")
     judged = judging(contract_for("go2-velocity", robot=str(file), terrain="stairs"))
     assert judged.to_json()["files"] == {"robot": hashlib.sha256(b"<robot/>").hexdigest()}
+
+
+def test_the_report_names_code_that_the_policy_brings(tmp_path):
+    """It could read the simulation's true state, and where it has no C the gate compares no export of it."""
+    _, contract = open_run(zoo()["drone-hover"])
+    assert judging(contract).lines() == [] and judging(contract).to_json()["own_code"] == {}
+    file = tmp_path / "net.py"
+    file.write_text("nothing runs it\n")
+    chain = StageChain((Module(contract.groups["drone"].stages.inputs, 4, f"{file}:make"),))
+    groups = {"drone": dataclasses.replace(contract.groups["drone"], stages=chain)}
+    judged = judging(dataclasses.replace(contract, groups=groups))
+    assert judged.lines() == [f"the policy runs code from outside of Rookery: {file}:make"]
+    assert judged.to_json()["own_code"] == {f"{file}:make": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
 def test_what_a_contract_says_does_nothing_to_a_terminal():

@@ -255,7 +255,7 @@ def test_too_few_episodes_are_refused(tmp_path, episodes, message):
 @pytest.mark.parametrize(
     ("ranges", "message"),
     [
-        ({"payload": (0.0, 1.0)}, "has none of the factors of the profile toy"),
+        ({"payload": (0.0, 1.0)}, r"has none of the factors of the profile \S*toy\.toml: "),
         ({"offset": (0.0, 1.5)}, r"asks for offset from 0 to 1.5, and toy can be tested from 0 to 1 \(m\)"),
         ({"friction": (0.01, 1.0)}, "friction from 0.01 to 1, and toy can be tested from 0.05 to 3"),
     ],
