@@ -283,7 +283,7 @@ def _interrupts(pilots: Sequence[Pilot]) -> Iterator[None]:
             pilot.commands.finish = True
             pilot.commands.stop |= count > 1 or number != signal.SIGINT
 
-    wanted = {
+    wanted: dict[signal.Signals, Any] = {
         signal.SIGINT: interrupt,
         signal.SIGTERM: interrupt,
         signal.SIGHUP: interrupt,
