@@ -14,6 +14,7 @@ from rookery.policies.algorithms.chains import encoder_links
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.chain import StageChain
+from rookery.policies.stages.part import module_of
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.sim.errors import RookeryError
 from rookery.sim.trust import remember
@@ -126,7 +127,12 @@ def test_a_class_that_cannot_be_is_refused(name: str, config: PPOConfig) -> None
     old, new, message = WRONG[name]
     edit(config, old, new)
     with pytest.raises(RookeryError, match=message):
-        encoder_links(config, GROUP, 1)
+        modules(config)
+
+
+def modules(config: PPOConfig) -> list[torch.nn.Module]:
+    """Of the stages that a network with this encoder has."""
+    return [module_of(leaf.stage) for leaf in StageChain(tuple(encoder_links(config, GROUP, 1))).leaves]
 
 
 def test_options_may_be_left_out(config: PPOConfig) -> None:
