@@ -20,6 +20,7 @@ from rookery.sim.errors import RookeryError
 if TYPE_CHECKING:
     from rookery.cli.cockpit import Cockpit
     from rookery.sim2real.runtime.loop import ControlLoop
+    from rookery.sim2real.runtime.motion import JointMotion
     from rookery.sim2real.runtime.pilot import Pilot, StepRecord
 
 EXAMPLES = """
@@ -114,12 +115,14 @@ def run(args: Args) -> int:
         raise RookeryError(f"there is no file {args.controls}: --controls takes one, see docs/fly.md.")
     from rookery.cli.cockpit import Cockpit
     from rookery.sim2real.runtime.flight_log import FlightLog
+    from rookery.sim2real.runtime.motion import read_motion
     from rookery.sim2real.runtime.priority import real_time
 
     with tempfile.TemporaryDirectory(prefix="rookery-fly-") as build, contextlib.ExitStack() as stack:
         cockpit = Cockpit(args.json, args.controls, args.gamepad)
+        motion = None if args.motion is None else read_motion(args.motion)
         opened = _dry if args.dry_run else _real
-        pilots, clock, advance = opened(args, values, Path(build), cockpit.say)
+        pilots, clock, advance = opened(args, motion, values, Path(build), cockpit.say)
         log = None
         if args.log is not None:
             log = stack.enter_context(FlightLog(args.log, pilots[0].controller.contract.to_json()))
@@ -158,14 +161,15 @@ def commands(words: Sequence[str]) -> dict[str, Any]:
     return out
 
 
-def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: Any, say: Say) -> list[Pilot]:
-    from rookery.sim2real.runtime.motion import MotionController, read_motion
+def _pilots(
+    args: Args, motion: JointMotion | None, values: dict[str, Any], build: Path, clock: Any, links: Any, say: Say
+) -> list[Pilot]:
+    from rookery.sim2real.runtime.motion import MotionController
     from rookery.sim2real.runtime.onnx_controller import open_controller
     from rookery.sim2real.runtime.pilot import Pilot, commanded
     from rookery.sim2real.runtime.safety import load_filter
     from rookery.sim2real.runtime.settings import safety_settings
 
-    motion = None if args.motion is None else read_motion(args.motion)
     seconds = (SECONDS if args.seconds is None else args.seconds) if motion is None else motion.seconds
     library = load_filter(build)
     out = []
@@ -191,7 +195,9 @@ def _pilots(args: Args, values: dict[str, Any], build: Path, clock: Any, links: 
     return out
 
 
-def _real(args: Args, values: dict[str, Any], build: Path, say: Say) -> tuple[list[Pilot], Any, None]:
+def _real(
+    args: Args, motion: JointMotion | None, values: dict[str, Any], build: Path, say: Say
+) -> tuple[list[Pilot], Any, None]:
     from rookery.sim2real.links.opening import open_link
     from rookery.sim2real.runtime.clock import MonotonicClock
 
@@ -199,22 +205,23 @@ def _real(args: Args, values: dict[str, Any], build: Path, say: Say) -> tuple[li
         raise RookeryError("two links have the same address: give one for each vehicle.")
     clock = MonotonicClock()
     links = [lambda controller, url=url: open_link(url, controller.spec, clock) for url in args.link]
-    return _pilots(args, values, build, clock, links, say), clock, None
+    return _pilots(args, motion, values, build, clock, links, say), clock, None
 
 
-def _dry(args: Args, values: dict[str, Any], build: Path, say: Say) -> tuple[list[Pilot], Any, Any]:
+def _dry(
+    args: Args, motion: JointMotion | None, values: dict[str, Any], build: Path, say: Say
+) -> tuple[list[Pilot], Any, Any]:
     """A simulated vehicle that waiting steps."""
     import rookery
     from rookery.sim2real.runtime.clock import SteppedClock
     from rookery.sim2real.runtime.controller import group_of
-    from rookery.sim2real.runtime.motion import read_motion
     from rookery.sim2real.runtime.onnx_controller import read_contract
     from rookery.sim2real.vehicles.dry_run import period_of, simulated
 
     made: list[Any] = []
 
     def link(controller: Any) -> Any:
-        made.append(simulated(controller, clock, rookery.make, held=args.motion is not None))
+        made.append(simulated(controller, clock, rookery.make, held=motion is not None))
         return made[-1]
 
     def step() -> None:
@@ -223,9 +230,9 @@ def _dry(args: Args, values: dict[str, Any], build: Path, say: Say) -> tuple[lis
 
     contract = read_contract(args.bundle)
     group = contract.groups[group_of(contract, args.group)]
-    period = period_of(contract, group) if args.motion is None else read_motion(args.motion).dt
+    period = period_of(contract, group) if motion is None else motion.dt
     clock = SteppedClock(step, period, real_time=args.real_time or args.gamepad is not None or args.page.viewer)
-    return _pilots(args, values, build, clock, [link], say), clock, step
+    return _pilots(args, motion, values, build, clock, [link], say), clock, step
 
 
 def _fly(
