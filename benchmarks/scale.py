@@ -40,7 +40,7 @@ COLUMNS = (
 )
 METRICS = {
     "predicted": "by the model, fitted to this machine's ways of one and two processors",
-    "measured": "control steps of worlds per second with random actions, all worlds together",
+    "measured": "control steps of worlds per second with random actions, all worlds together, by the median step",
     "collect_s": "of an iteration of PPO at the task's preset, with its own number of worlds, the second after the start",
     "learn_s": "of the same; of shards the learner has all processors",
 }

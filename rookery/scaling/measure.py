@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,7 @@ __all__ = ["TimedIteration", "at_most", "divisible", "env_slice", "measure_itera
 
 FEW = 8
 """Of so many worlds one is in the second measurement of a way, which tells constant costs from those of a world."""
-WARM_STEPS = 2
+WARM_STEPS = 4
 """Steps before the clock runs, in which kernels are compiled and caches filled."""
 
 
@@ -90,8 +91,8 @@ def measure_task(
     """Measure a task's steps in all ways that are worth it, and fit the model.
 
     Ways of one and two processors are measured with an eighth of the worlds too, which tells the constants apart. Every round
-    makes each environment anew, in the other order than the round before, and the fastest round counts: whatever else the
-    machine does makes steps slower.
+    makes each environment anew, in the other order than the round before; the median step of the fastest round counts, since
+    whatever else the machine does makes steps slower.
 
     Args:
         settings: of the training that makes the steps; its worlds, engine, randomization and values of the task's config count.
@@ -124,7 +125,7 @@ def measure_task(
 
 
 def _step_time(settings: RunSettings, way: Way, num_envs: int, seconds: float) -> float:
-    """Wall time of a step with random actions, s."""
+    """Median wall time of a step with random actions, s."""
     from rookery.making import make
     from rookery.sim.config import merge
     from rookery.sim.threads import one_thread_each
@@ -139,9 +140,19 @@ def _step_time(settings: RunSettings, way: Way, num_envs: int, seconds: float) -
             env.stagger()
             for i in range(WARM_STEPS):
                 env.step(actions[i])
-            return 1.0 / one_thread_each(env_slice)(env, actions, seconds)
+            return one_thread_each(_median_step)(env, actions, seconds)
         finally:
             env.close()
+
+
+def _median_step(env: Env, actions: Sequence[dict[str, Tensor]], seconds: float) -> float:
+    """Median time of the steps of some seconds, s: other work of the machine seldom falls on most of them."""
+    times: list[float] = []
+    while sum(times) < seconds:
+        start = time.perf_counter()
+        env.step(actions[len(times) % len(actions)])
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 def measure_iteration(settings: RunSettings, way: Way, warm: bool = True) -> TimedIteration:
