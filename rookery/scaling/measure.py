@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from rookery.sim.env import Env
     from rookery.sim.specs import Group
 
-__all__ = ["TimedIteration", "at_most", "divisible", "env_slice", "measure_iteration", "measure_task", "random_actions"]
+__all__ = [
+    "TimedIteration", "at_most", "divisible", "env_slice", "measure_iteration", "measure_steps", "measure_task",
+    "random_actions",
+]  # fmt: skip
 
 FEW = 8
 """Of so many worlds one is in the second measurement of a way, which tells constant costs from those of a world."""
@@ -116,7 +119,7 @@ def measure_task(
     best: dict[tuple[Way, int], float] = {}
     for turn in range(rounds):
         for way, worlds in points if turn % 2 == 0 else reversed(points):
-            step_s = _step_time(settings, way, worlds, seconds)
+            step_s = measure_steps(settings, way, worlds, seconds)
             best[way, worlds] = min(step_s, best.get((way, worlds), step_s))
             if turn == rounds - 1:
                 told(TimedStep(way, worlds, best[way, worlds]))
@@ -124,8 +127,15 @@ def measure_task(
     return MeasuredTask(cores, steps, StepCost.fitted(steps, cores))
 
 
-def _step_time(settings: RunSettings, way: Way, num_envs: int, seconds: float) -> float:
-    """Median wall time of a step with random actions, s."""
+def measure_steps(settings: RunSettings, way: Way, num_envs: int, seconds: float) -> float:
+    """Median wall time of a step with random actions, s.
+
+    Args:
+        settings: as of `measure_task`, but its number of worlds.
+        way: how the worlds are stepped.
+        num_envs: worlds.
+        seconds: of stepping, s.
+    """
     from rookery.making import make
     from rookery.sim.config import merge
     from rookery.sim.threads import one_thread_each

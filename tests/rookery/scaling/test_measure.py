@@ -52,7 +52,7 @@ def test_steps_are_of_the_way_that_is_asked_for(monkeypatch: pytest.MonkeyPatch)
         seen.append((way, num_envs))
         return next(times)
 
-    monkeypatch.setattr(measure, "_step_time", step_time)
+    monkeypatch.setattr(measure, "measure_steps", step_time)
     monkeypatch.setattr(measure, "usable_cores", lambda: 2)
     found = measure_task(dataclasses.replace(preset("drone-hover"), num_envs=64), 0.1, rounds=2)
     assert seen[:4] == [(Way(1, 1), 64), (Way(1, 2), 64), (Way(1, 1), 8), (Way(1, 2), 8)]
@@ -71,7 +71,7 @@ def test_an_environment_has_the_threads_of_its_way(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(making, "make", watched)
     settings = dataclasses.replace(preset("drone-hover"), num_envs=4)
-    assert measure._step_time(settings, Way(1, 1), 4, 0.01) > 0.0
+    assert measure.measure_steps(settings, Way(1, 1), 4, 0.01) > 0.0
     assert threads == [(1, 1)]
 
 
