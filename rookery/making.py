@@ -117,7 +117,7 @@ def make(
     if entry.members:
         if starts or skills is not None or shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: no shards, starts or skills.")
-        drawn: dict[str, Any] = dict(randomize=randomize, fixed=fixed, randomize_curriculum=randomize_curriculum)
+        drawn: dict[str, Any] = {"randomize": randomize, "fixed": fixed, "randomize_curriculum": randomize_curriculum}
         mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **drawn)
         return on_device(mixed if weights is None else LinearScalarization(mixed, weights), target)
     values = dict(config or {})
