@@ -37,7 +37,9 @@ from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.training.store import FULL, unwritable
 from rookery.policies.training.warm_start import warm_start, with_limit_of
 from rookery.sim.config import merge
+from rookery.sim.devices import find_device, nth_device
 from rookery.sim.env import Env
+from rookery.sim.envs.device_env import on_device
 from rookery.sim.envs.shard_states import ShardStates
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import refuse_log
@@ -243,9 +245,10 @@ def resume(
     changes: dict[str, Any] | None = None,
     task: str | None = None,
     saved: Callable[[Path], None] | None = None,
+    device: str | None = None,
 ) -> Training:
     """Continue from the newest checkpoint of a run; see `read_resumed`, and `start` for `saved`."""
-    settings, contract, folder = read_resumed(run, changes, task)
+    settings, contract, folder = read_resumed(run, changes, task, device)
     kept = folder / RANGES
     algorithm, _ = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder)
     runner = runner_of(settings, algorithm, folder, contract, saved=saved)
@@ -254,7 +257,7 @@ def resume(
 
 
 def read_resumed(
-    run: Path, changes: dict[str, Any] | None = None, task: str | None = None
+    run: Path, changes: dict[str, Any] | None = None, task: str | None = None, device: str | None = None
 ) -> tuple[RunSettings, dict[str, Any], Path]:
     """Settings, contract and folder of a run that is to be continued from its newest checkpoint.
 
@@ -262,9 +265,10 @@ def read_resumed(
         run: its folder, or one of its checkpoints.
         changes: values of RunnerConfig in place of the run's own, such as ``{"total_steps": 2_000_000}``.
         task: the task that the caller expects; None takes the run's.
+        device: where it learns from now on; None leaves the run's.
 
     Raises:
-        RookeryError: no checkpoint, a damaged one, one of another task or a newer version.
+        RookeryError: no checkpoint, a damaged one, one of another task or a newer version, or a device that is not here.
     """
     folder = run.parent.parent if run.parent.name == "checkpoints" else run
     # A kill within the first save leaves a policy without a checkpoint.
@@ -295,7 +299,8 @@ def read_resumed(
         for tracker in runner_config.trackers:
             refuse_untrusted_task(tracker, "tracker")
     check_trackers(runner_config.trackers)
-    settings = dataclasses.replace(settings, runner=runner_config)
+    settings = dataclasses.replace(settings, runner=runner_config, device=device or settings.device)
+    find_device(settings.device)
     if state["steps"] >= runner_config.total_steps:
         raise RookeryError(
             f"{run} has made all its {state['steps']} steps: give a larger --steps, such as {2 * state['steps']}."
@@ -415,13 +420,16 @@ def make_algorithm(
         shards = settings.shards if opponents is None else 1
         skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
         options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards}
-        env = make(settings.task, settings.num_envs, **options, skills=skills if opponents is None else None)
-        if opponents is not None:
-            env = against(env, opponents, settings.seed)
+        if opponents is None:
+            env = make(settings.task, settings.num_envs, **options, device=settings.device, skills=skills)
+        else:
+            env = against(make(settings.task, settings.num_envs, **options), opponents, settings.seed)
+            env = on_device(env, find_device(settings.device))
             env = env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
     else:
         _refuse_workers(settings)
         env, worlds = make_part(settings.task, settings.num_envs, worker, **options)
+        env = on_device(env, nth_device(settings.device, worker.rank))
     try:
         optional = [name for name in entry.optional if _given(name, settings)]
         inputs = {name: _make_input(name, settings, env) for name in (*entry.inputs, *optional)}
