@@ -79,7 +79,7 @@ fuzz: $(STAMP)
 
 # Measurements that need no other checkout and no training; each writes its file in benchmarks/results but contacts, which only
 # prints, and the last one writes the tables.
-BENCHES = rotor updates adapters tabletop legged cameras contacts sharding video robustness tables
+BENCHES = rotor updates adapters tabletop legged cameras contacts scale video robustness tables
 bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 
