@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
   rookery vehicle drone-hover --protocol mavlink
   rookery vehicle drone-hover --protocol crtp
+  rookery vehicle drone-hover --protocol betaflight --port 14810
   rookery vehicle table-reach --protocol fci --port 14810
   rookery vehicle table-reach --protocol canopen --port 14810
   rookery vehicle panda-lift --protocol dynamixel --bus /tmp/servos --port 14810
@@ -38,18 +39,19 @@ class Args:
 
     task: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TASK", help="Task whose robots are served.")]
     protocol: Annotated[
-        Literal["mavlink", "crtp", "unitree", "fci", "canopen", "dynamixel"],
+        Literal["mavlink", "crtp", "betaflight", "unitree", "fci", "canopen", "dynamixel"],
         tyro.conf.arg(
-            help="mavlink: PX4's; crtp: the Crazyflie's, both by UDP; unitree: the Go2's low level, by DDS; fci: Franka's, by "
-            "TCP and UDP; canopen: servo drives by CiA 402, on a CAN bus; dynamixel: servos of the X series, on a serial port."
+            help="mavlink: PX4's; crtp: the Crazyflie's, both by UDP; betaflight: MSP, by TCP, UDP and a serial port; unitree: "
+            "the Go2's low level, by DDS; fci: Franka's, by TCP and UDP; canopen: servo drives by CiA 402, on a CAN bus; "
+            "dynamixel: servos of the X series, on a serial port."
         ),
     ] = "mavlink"
     host: Annotated[str, tyro.conf.arg(help="Where telemetry goes until somebody else speaks.")] = "127.0.0.1"
     port: Annotated[
         int,
         tyro.conf.arg(
-            help="Port there of the first drone; the next ones follow. 0: the protocol's own. With arms: of the tracker, that "
-            "tells where objects are; 0: none."
+            help="Port there of the first drone; the next ones follow. 0: the protocol's own. With arms "
+            "and betaflight: of the tracker, that tells where objects, or the drone, are; 0: none."
         ),
     ] = 0
     listen: Annotated[int, tyro.conf.arg(help="Port here of the first drone; 0: the protocol's own.")] = 0
@@ -57,14 +59,17 @@ class Args:
         str,
         tyro.conf.arg(
             help="canopen: CAN bus, an interface such as can0 or a multicast group, whose port is --listen; python-can's own "
-            "group where left out. dynamixel: path at which the serial port is found."
+            "group where left out. dynamixel, betaflight: path at which the serial port is found."
         ),
     ] = ""
     interface: Annotated[str, tyro.conf.arg(help="Network interface of unitree.")] = "lo"
     domain: Annotated[int, tyro.conf.arg(help="DDS domain of unitree.")] = 0
     silence_ms: Annotated[
         float,
-        tyro.conf.arg(help="ms without set-points after which legs only damp; drones are told by their protocol."),
+        tyro.conf.arg(
+            help="ms without set-points after which legs only damp, and the failsafe of betaflight begins; other drones are "
+            "told by their protocol."
+        ),
     ] = 60.0
     noise: Annotated[float, tyro.conf.arg(help="Factor on the noise of measurements.")] = 1.0
     latency_ms: Annotated[float, tyro.conf.arg(help="ms that packets take, each way.")] = 0.0
@@ -132,12 +137,22 @@ def _by_port(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Serv
     try:
         for i in range(vehicle.count):
             station = (args.host, args.port + i) if args.port else None
-            servers.append(make(vehicle, i, station, args.listen + i if args.listen else None, network, args.seed + i))
+            listen = args.listen + i if args.listen else None
+            servers.append(make(vehicle, i, station, listen, network, args.seed + i, **_more(args, i)))
     except RookeryError:
         for server in servers:
             server.close()
         raise
     return vehicle, servers
+
+
+def _more(args: Args, i: int) -> dict[str, Any]:
+    """Options that only betaflight's servers take."""
+    if args.protocol != "betaflight":
+        return {}
+    if not args.silence_ms > 0.0:
+        raise RookeryError(f"--silence-ms must be above 0, got {args.silence_ms:g}.")
+    return {"path": args.bus and args.bus + (str(i) if i else ""), "silence_s": args.silence_ms / 1e3}
 
 
 def _legs(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:

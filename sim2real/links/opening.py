@@ -18,6 +18,7 @@ LINKS = {
     "unitree": ("unitree", "UnitreeLink"),
     "canopen": ("canopen", "CanopenLink"),
     "dynamixel": ("dynamixel", "DynamixelLink"),
+    "betaflight": ("betaflight", "BetaflightLink"),
 }
 """Protocols, with the module of rookery.sim2real.links and the class."""
 SERVERS = {
@@ -27,6 +28,7 @@ SERVERS = {
     "fci": ("fci", "FciArm", "arm", "ArmVehicle"),
     "canopen": ("canopen", "CanopenArm", "drive_arm", "DriveArm"),
     "dynamixel": ("dynamixel", "DynamixelArm", "drive_arm", "DriveArm"),
+    "betaflight": ("betaflight", "BetaflightDrone", "drone", "DroneVehicle"),
 }
 """Protocols that vehicles are served over, with the modules of rookery.sim2real.vehicles and the classes of server and
 vehicle."""
