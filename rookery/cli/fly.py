@@ -30,6 +30,7 @@ EXAMPLES = """
   rookery fly reach --link "canopen://can0?nodes=1-7&gripper=8&tracker=14810"
   rookery fly lift --link "dynamixel:///dev/ttyUSB0?ids=1-7&gripper=8&tracker=14810"
   rookery fly walk --link unitree://eth0 --command velocity=0.5,0,0
+  rookery fly reach --link "ros2://eth0?domain=0&tracker=14810"
   rookery fly bundle --link mavlink://:14540 --link mavlink://:14541
 """
 

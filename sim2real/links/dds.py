@@ -1,4 +1,5 @@
-"""DDS under Unitree's topics: a participant on one network interface, with readers and writers of messages of a fixed size.
+"""DDS under topics of Unitree and of ROS 2: a participant on one network interface, with readers and writers of messages of a
+fixed size, or of cyclonedds's own classes.
 
     participant = Participant("eth0")
     states = participant.reader("rt/lowstate", LOW_STATE)
@@ -37,8 +38,11 @@ KEPT = 8  # messages that wait to be taken
 DOMAINS = 233  # so many have UDP ports
 
 
-def cyclone() -> ModuleType:
+def cyclone(extra: str = "unitree") -> ModuleType:
     """The package, with the modules used here.
+
+    Args:
+        extra: of this package, that installs it.
 
     Raises:
         RookeryError: it is not installed.
@@ -54,7 +58,7 @@ def cyclone() -> ModuleType:
         import cyclonedds.sub
         import cyclonedds.topic
     except ImportError:
-        raise RookeryError("DDS needs cyclonedds: pip install 'rookery[unitree]'.") from None
+        raise RookeryError(f"DDS needs cyclonedds: pip install 'rookery[{extra}]'.") from None
     return cyclonedds  # type: ignore[no-any-return]
 
 
