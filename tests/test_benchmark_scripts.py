@@ -39,6 +39,7 @@ WORDS = {
     "learning_curves": f"drone-hover --curve 'ppo {SMALL}' --seeds 0 --points 1 --episodes 2 --runs runs {OUT}",
     "legged": "--seconds 0.1",
     "legged_fast": "physics --repeats 1",
+    "links": f"--episodes 1 --only betaflight {OUT}",
     "loco_manipulation": f"--episodes 2 {OUT}",
     "machine": "",
     "merge_policies": "drone-hover policies/zoo/drone-hover policies/zoo/drone-hover --out merged",
