@@ -17,9 +17,11 @@ from rookery.scaling.cost import DEFAULT_COST
 from rookery.scaling.record import MeasuredTask, remembered_task
 from rookery.sim.config import from_dict, merge
 from rookery.sim.cores import usable_cores
+from rookery.sim.devices import find_device
 from rookery.sim.engines import check_num_envs, check_seed, find_engine, make_world
 from rookery.sim.env import Env
 from rookery.sim.envs.concat_env import ConcatEnv, part_seed
+from rookery.sim.envs.device_env import on_device
 from rookery.sim.envs.scalarize import LinearScalarization
 from rookery.sim.envs.shard_sizes import check_shards, divided
 from rookery.sim.envs.shard_states import ShardStates
@@ -90,10 +92,10 @@ def make(
             ConcatEnv: the worlds are divided evenly among its tasks, the first ones getting one more where that leaves some.
         num_envs: N, number of worlds.
         engine: "rotor", "mujoco" or "pybullet"; None takes the first that the task names.
-        device: where tensors live; "cpu".
+        device: where tensors are given and taken: "cpu", or a GPU such as "cuda" to learn on. Physics is on processors.
         seed: of all random streams; None takes 0, and behind an adapter for another library one from the operating system.
-        randomize: "none", "default", "all", or the path of a TOML file (see rookery.sim.randomization.distributions) or of
-            a log of draws that is to be played again (see rookery.sim.randomization.draw_log).
+        randomize: "none", "default", "all", or the path of a TOML file (rookery.sim.randomization.distributions) or of a log
+            of draws that is played again (rookery.sim.randomization.draw_log).
         randomize_curriculum: begin with nominal values and widen what is drawn as episodes succeed, but on "startup".
         fixed: parameters held at one value in all worlds, such as ``{"mass": 1.2}``, or in some of their components,
             ``{"motor_strength:FL_*": 0.7}``; they override `randomize`.
@@ -110,22 +112,22 @@ def make(
     """
     seed = check_seed(0 if seed is None else seed)
     _check_arguments(fixed, config, weights)
+    target = find_device(device)
     entry = find(task)
     if entry.members:
         if starts or skills is not None or shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: no shards, starts or skills.")
-        options: dict[str, Any] = {"device": device, "randomize": randomize, "fixed": fixed}
-        options |= {"randomize_curriculum": randomize_curriculum, "engine": engine or entry.engines[0]}
-        mixed = _make_set(entry, num_envs, seed, config or {}, **options)
-        return mixed if weights is None else LinearScalarization(mixed, weights)
+        drawn: dict[str, Any] = {"randomize": randomize, "fixed": fixed, "randomize_curriculum": randomize_curriculum}
+        mixed = _make_set(entry, num_envs, seed, config or {}, engine=engine or entry.engines[0], **drawn)
+        return on_device(mixed if weights is None else LinearScalarization(mixed, weights), target)
     values = dict(config or {})
     frozen = str(values.pop(FROZEN, entry.wrapper.frozen)) if entry.wrapper else ""
     engine = entry.engines[0] if engine is None else entry.check(engine)
-    arguments = {"task": task, "engine": engine, "device": device, "seed": seed, "randomize": randomize}
-    arguments |= {"fixed": fixed, "config": values, "randomize_curriculum": randomize_curriculum, "starts": starts}
+    arguments = {"task": task, "engine": engine, "seed": seed, "randomize": randomize, "fixed": fixed, "config": values}
+    arguments |= {"randomize_curriculum": randomize_curriculum, "starts": starts}
     env = _divide(entry, num_envs, shards, arguments)
     env = _wrap(entry.wrapper, env, frozen) if entry.wrapper else env
-    env = env if weights is None else LinearScalarization(env, weights)
+    env = on_device(env if weights is None else LinearScalarization(env, weights), target)
     return env if skills is None else made_with_skills(env, Path(skills))
 
 
@@ -243,7 +245,7 @@ def make_part(
         what = "is a set of tasks" if entry.members else "has a frozen policy"
         raise RookeryError(f"{entry.id} {what}, whose worlds stay in one process: leave out {option}.")
     engine = entry.engines[0] if engine is None else entry.check(engine)
-    arguments: dict[str, Any] = {"task": task, "engine": engine, "device": "cpu", "seed": check_seed(seed)}
+    arguments: dict[str, Any] = {"task": task, "engine": engine, "seed": check_seed(seed)}
     arguments |= {"randomize": randomize, "fixed": fixed, "config": dict(config or {}), "threads": 0}
     one = make_shard(num_envs=1, first=0, total=1, **arguments)
     one.reset()  # parameters that are drawn have their place in a state from then on
@@ -259,7 +261,7 @@ def make_part(
 
 
 def make_shard(
-    task: str, num_envs: int, engine: str, device: str, seed: int, randomize: str, fixed: dict[str, float] | None,
+    task: str, num_envs: int, engine: str, seed: int, randomize: str, fixed: dict[str, float] | None,
     config: dict[str, Any], randomize_curriculum: bool = False, first: int = 0, total: int | None = None, starts: int = 0,
     threads: int | None = None,
 ) -> VecEnv:  # fmt: skip
@@ -272,7 +274,7 @@ def make_shard(
     built = entry.load()(from_dict(entry.load().Config, config))
     if threads is None:
         threads = 0 if total is None else 1
-    world = make_world(engine, built.scene(), num_envs, device, threads=threads)
+    world = make_world(engine, built.scene(), num_envs, threads=threads)
     replay = _read_log(task, randomize, num_envs if total is None else total, seed)
     preset = randomize in randomization.PRESETS
     own = built.default_randomization if preset and randomize != "none" else None

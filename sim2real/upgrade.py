@@ -124,7 +124,7 @@ def _rebuilt(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range
         config = dict(config[own.id])
     cls = own.load()
     task = cls(from_dict(cls.Config, config))
-    env = VecEnv(task, make_world(own.engines[0], task.scene(), 1, "cpu"), seed=0, ranges={}, task_id=own.id)
+    env = VecEnv(task, make_world(own.engines[0], task.scene(), 1), seed=0, ranges={}, task_id=own.id)
     try:
         fresh = build_contract(env).to_json()
     finally:

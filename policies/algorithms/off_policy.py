@@ -23,7 +23,7 @@ from rookery.sim.buffers import under
 from rookery.sim.elapsed import elapsed
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
-from rookery.sim.seeding import torch_generator
+from rookery.sim.seeding import restore_generator, torch_generator
 
 if TYPE_CHECKING:
     from rookery.policies.datasets.dataset import Dataset
@@ -217,4 +217,4 @@ class OffPolicy(Algorithm):
         for name, learner in self.learners.items():
             learner.load_state_dict(under(name, state))
         self.steps = int(state["steps"])
-        self._generator.set_state(state["generator"].cpu())
+        restore_generator(self._generator, state["generator"])

@@ -38,7 +38,7 @@ from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
-from rookery.sim.seeding import torch_generator
+from rookery.sim.seeding import restore_generator, torch_generator
 from rookery.sim.threads import one_thread_each
 
 if TYPE_CHECKING:
@@ -376,7 +376,7 @@ class PPO(Algorithm):
         for name, learner in self.learners.items():
             prefix = f"{name}/"
             learner.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
-        self._generator.set_state(state["generator"].cpu())
+        restore_generator(self._generator, state["generator"])
         self.updates = int(state["updates"])
         self._context = {k: v.to(self.device) for k, v in context.items()}
 

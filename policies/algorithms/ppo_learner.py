@@ -380,11 +380,11 @@ class GroupLearner:
         return {name: part for name, part in parts.items() if part is not None}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, optimizer, normalizers, memories, learning rate and number of threads, by name (not copied)."""
+        """Weights, optimizer, normalizers, memories, learning rate and number of threads, 0 on a GPU, by name (not copied)."""
         state = {"parameters": self.parameters, "learning_rate": self.learning_rate}
         for name, part in self._parts().items():
             state |= prefixed(name, part.state_dict())
-        return state | {"threads": torch.tensor(len(self.workers))}
+        return state | {"threads": torch.tensor(len(self.workers) if self.device.type == "cpu" else 0)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Put a saved state back, in place."""
@@ -392,4 +392,5 @@ class GroupLearner:
         self.learning_rate.copy_(state["learning_rate"])
         for name, part in self._parts().items():
             part.load_state_dict(under(name, state))
-        self.divide(int(state["threads"]))
+        if self.device.type == "cpu" and (threads := int(state["threads"])):  # 0: it was on a GPU
+            self.divide(threads)

@@ -25,7 +25,7 @@ from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
 from rookery.sim.errors import RookeryError
-from rookery.sim.seeding import torch_generator
+from rookery.sim.seeding import restore_generator, torch_generator
 from rookery.sim.specs import Group
 from rookery.sim.threads import one_thread_each
 
@@ -184,7 +184,7 @@ class DAgger(Algorithm):
         self.teacher.load_state_dict(under("teacher", state))
         self.updates = int(state["updates"])
         self._progress = float(state["progress"])
-        self._generator.set_state(state["generator"].cpu())
+        restore_generator(self._generator, state["generator"])
         self._step = 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.seeding import is_generator_state
 
 
 def prefixed(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -13,7 +14,7 @@ def prefixed(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def check_state(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
-    """Compare a saved state with one's own.
+    """Compare a saved state with one's own. A "generator" may be one of another device, see `restore_generator`.
 
     Raises:
         RookeryError: a name is missing, or of another shape or type.
@@ -21,6 +22,8 @@ def check_state(own: dict[str, Tensor], saved: dict[str, Tensor]) -> None:
     for name, tensor in own.items():
         if name not in saved:
             raise RookeryError(f"the saved state lacks {name!r}: it is of another config.")
+        if name == "generator" and is_generator_state(saved[name]):
+            continue
         if saved[name].shape != tensor.shape:
             raise RookeryError(
                 f"{name} has shape {list(saved[name].shape)} in the saved state and {list(tensor.shape)} here: use the "

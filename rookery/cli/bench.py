@@ -143,7 +143,7 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
     inner = whole if isinstance(whole, ShardedEnv) else only_task(env)
     task = inner.one.task if isinstance(inner, ShardedEnv) else inner.task
     k = task.physics_steps
-    raw = make_world(env.engine, task.scene(), env.num_envs, str(env.device))
+    raw = make_world(env.engine, task.scene(), env.num_envs)
     actions = random_actions(env)
     env.reset()
     env.stagger()

@@ -18,6 +18,7 @@ EXAMPLES = """
   rookery reproduce go2arm-reach
   rookery reproduce table-push --seed 3 --out runs/push-3
   rookery reproduce table-push --scale 0.001 --out runs/short
+  rookery reproduce go2arm-reach --device cuda
   rookery reproduce my_recipe.toml
 """
 
@@ -40,6 +41,12 @@ class Args:
     seed: Annotated[
         int | None, tyro.conf.arg(metavar="N", help="Seed of all stages; those of the recipe if left out.")
     ] = None
+    device: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="NAME", help="Where all stages learn: cpu, cuda or cuda:1; that of the recipe if left out."
+        ),
+    ] = None
     scale: Annotated[
         float, tyro.conf.arg(metavar="X", help="Share of the control steps to make, above 0 to 1: to try a recipe.")
     ] = 1.0
@@ -59,7 +66,7 @@ def run(args: Args) -> int:
     announce_compiling()
     recipe = find_recipe(args.recipe)
     folder = args.out or Path("runs") / "reproduced" / recipe.name
-    reproduction = Reproduction(recipe, folder, args.scale, args.seed)
+    reproduction = Reproduction(recipe, folder, args.scale, args.seed, args.device)
     if recipe.notes:
         print(f"rookery: {' '.join(recipe.notes.split())}", file=sys.stderr)
 

@@ -73,6 +73,12 @@ class Args:
         tyro.conf.arg(metavar="FILE", help="Settings that the space leaves as they are, such as settings.toml."),
     ] = None
     seed: Annotated[int, tyro.conf.arg(metavar="N", help="Seed of the points; that of the trainings is a setting.")] = 0
+    device: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="NAME", help="Where trials learn: cpu, or cuda, whose GPUs are dealt out to them in turn."
+        ),
+    ] = None
     concurrent: Annotated[
         int | None, tyro.conf.arg(metavar="N", help="Trials at once, of one processor each; all processors by default.")
     ] = None
@@ -148,6 +154,8 @@ def _begun(args: Args) -> SettingsSweep:
         if not 1 <= args.steps <= 1e12 or args.steps != int(args.steps):
             raise RookeryError(f"--steps needs a whole number such as 5e6, got {args.steps:g}.")
         base = dataclasses.replace(base, runner=dataclasses.replace(base.runner, total_steps=int(args.steps)))
+    if args.device is not None:
+        base = dataclasses.replace(base, device=args.device)
     remember(args.task)
     samples = 16 if args.samples is None else args.samples
     plan = SweepPlan(base, space, samples, args.scheduler, args.sampler, args.metric, args.minimize, args.seed)
@@ -163,7 +171,19 @@ def _resumed(args: Args) -> SettingsSweep:
 
     assert args.resume is not None
     like = Args()
-    kept = ("space", "scheduler", "sampler", "metric", "minimize", "steps", "algorithm", "config", "seed", "out")
+    kept = (
+        "space",
+        "scheduler",
+        "sampler",
+        "metric",
+        "minimize",
+        "steps",
+        "algorithm",
+        "config",
+        "device",
+        "seed",
+        "out",
+    )
     for name in kept:
         if getattr(args, name) != getattr(like, name):
             raise RookeryError(f"--resume keeps the sweep's own settings: leave out --{name}, or start a new sweep.")

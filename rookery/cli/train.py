@@ -25,6 +25,7 @@ EXAMPLES = """
   rookery train drone-hover --algorithm bc --data demos --out runs/clone
   rookery train go2-velocity --viewer
   rookery train go2-velocity --workers 8
+  rookery train go2-velocity --num-envs 4096 --device cuda
   rookery train --config runs/robust/settings.toml --seed 4
   rookery train --resume runs/drone-hover/latest
 """
@@ -47,7 +48,7 @@ def main(words: Sequence[str]) -> int:
     if command.workers is not None:
         return _train_on_workers(parsed)
     if command.resume is not None:
-        training = resume(command.resume, parsed.changes, command.task)
+        training = resume(command.resume, parsed.changes, command.task, device=parsed.device)
     else:
         training = start(parsed.settings, command.out)
     announce_training(training.settings, training.folder)
@@ -72,7 +73,8 @@ def _train_on_workers(parsed: Parsed) -> int:
     assert command.workers is not None
     workers = Workers(command.workers, command.worker_cpus, command.ray)
     settings = None if command.resume is not None else parsed.settings
-    settings, result = train(workers, settings, command.out, command.resume, parsed.changes, announce_training)
+    order = (workers, settings, command.out, command.resume, parsed.changes, announce_training, parsed.device)
+    settings, result = train(*order)
     folder = Path(result["run"])
     if command.json:
         print_json(result)
@@ -87,9 +89,10 @@ def announce_training(settings: RunSettings, folder: Path) -> None:
     """Say what is trained, and where to look for it: compiling may take a minute before the first figures."""
     engine = settings.engine or find(settings.task).engines[0]
     worlds = f"{settings.num_envs:,} worlds" if settings.num_envs > 1 else "1 world"
+    learner = "" if settings.device == "cpu" else f", learning on {settings.device}"
     print(
         f"rookery: training {settings.task} with {settings.algorithm} on {engine}: {worlds}, "
-        f"{settings.runner.total_steps:,} steps, seed {settings.seed}, in {folder}",
+        f"{settings.runner.total_steps:,} steps, seed {settings.seed}, in {folder}{learner}",
         file=sys.stderr,
         flush=True,
     )

@@ -94,11 +94,13 @@ class Parsed:
         command: the options beside the settings.
         settings: complete, of a new run; of a resumed one without a task.
         changes: with --resume, the given values of RunnerConfig.
+        device: with --resume, where it learns from now on; None for where it has.
     """
 
     command: TrainCommand
     settings: RunSettings
     changes: dict[str, Any]
+    device: str | None = None
 
 
 def read(words: Sequence[str], examples: str) -> Parsed | None:
@@ -220,7 +222,7 @@ def _parser(base: RunSettings) -> type:
     return parser
 
 
-_ENVIRONMENT = ("num_envs", "seed", "engine", "randomize", "randomize_curriculum", "shards")
+_ENVIRONMENT = ("num_envs", "seed", "engine", "device", "randomize", "randomize_curriculum", "shards")
 _DICTS = ("fixed", "task_config", "train_overrides", "weights")
 _DESCRIPTION = """Learn a policy for a task, with live progress; Ctrl-C saves and says how to resume.
 
@@ -290,14 +292,18 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
     """A resumed run keeps its settings but for when it stops and what it keeps."""
     runner = {RENAMED.get(f.name, f.name): f.name for f in dataclasses.fields(RunnerConfig)}
     changeable = {f"--{option.replace('_', '-')}": name for option, name in runner.items()}
+    device = _option("device", str | None, field_docs(RunSettings)["device"], None)
     parser = dataclasses.make_dataclass(
         "ResumeArgs",
-        [("runner", group := _group_of("Runner", RunnerConfig()), field(default_factory=group))],
+        [
+            ("runner", group := _group_of("Runner", RunnerConfig()), field(default_factory=group)),
+            ("environment", own := _group("Environment", [device]), field(default_factory=own)),
+        ],
         bases=(TrainCommand,),
         frozen=True,
     )
     given = set(typed_options(words))
-    workers = {"--workers", "--worker-cpus", "--ray"}  # who trains is no setting of the run
+    workers = {"--workers", "--worker-cpus", "--ray", "--device"}  # who trains, and where, is no setting of the run
     known = {"--resume", "--json", "--no-viewer", *workers, *option_names(ViewerOptions), *changeable}
     for option in sorted(given - known):
         if option in train_option_names():
@@ -305,7 +311,7 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
     args = cast(Any, parse(parser, words, "train", examples, flag_pairs=True))
     config = _rebuilt(args.runner, RunnerConfig)
     changes = {name: getattr(config, name) for option, name in changeable.items() if option in given}
-    return Parsed(args, RunSettings(), changes)
+    return Parsed(args, RunSettings(), changes, args.environment.device)
 
 
 def _value_of(words: Sequence[str], option: str) -> str | None:

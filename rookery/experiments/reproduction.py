@@ -19,6 +19,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint
 from rookery.policies.training.lock import RunLock, is_unused
 from rookery.policies.training.store import save_policy
+from rookery.sim.devices import find_device
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
@@ -38,18 +39,24 @@ class Reproduction:
         folder: its own; a folder for each stage, and at the end the policy.
         scale: share of the control steps to make, above 0 to 1: for tests.
         seed: of all stages; None leaves them theirs.
+        device: where all stages learn; None leaves them theirs. Another call may name another.
 
     Raises:
-        RookeryError: a scale out of range, or the folder holds something else.
+        RookeryError: a scale out of range, a device that is not here, or the folder holds something else.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path, scale: float = 1.0, seed: int | None = None) -> None:
+    def __init__(
+        self, recipe: Recipe, folder: Path, scale: float = 1.0, seed: int | None = None, device: str | None = None
+    ) -> None:
         if not 0.0 < scale <= 1.0:
             raise RookeryError(f"--scale must be above 0 and at most 1, got {scale:g}.")
+        if device is not None:
+            find_device(device)
         self.recipe = recipe
         self.folder = folder
         self.scale = scale
         self.seed = seed
+        self.device = device
         self._plan = {"recipe": recipe.to_values(), "scale": scale, "seed": seed}
         self.done = self._progress()
 
@@ -127,6 +134,8 @@ class Reproduction:
         settings = dataclasses.replace(settings, **paths)
         if self.seed is not None:
             settings = dataclasses.replace(settings, seed=self.seed)
+        if self.device is not None:
+            settings = dataclasses.replace(settings, device=self.device)
         return settings if self.scale == 1.0 else scaled(settings, self.scale)
 
     def _training(self, stage: RecipeStage) -> Training | None:
@@ -138,7 +147,7 @@ class Reproduction:
             return start(settings, run)
         if checkpoint.read_state(run)["steps"] >= settings.runner.total_steps:
             return None
-        return resume(run)
+        return resume(run, device=self.device)
 
     def _low_pass(self, stage: RecipeStage) -> None:
         policies, contract = self._open(stage.values["of"])

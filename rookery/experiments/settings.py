@@ -12,6 +12,7 @@ from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.checks import check_unused
 from rookery.policies.tracking.trackers import check_trackers
 from rookery.policies.training.settings import RunnerConfig
+from rookery.sim.devices import check_device_name, find_device
 from rookery.sim.engines import check_num_envs, check_seed
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_toml
@@ -37,6 +38,8 @@ class RunSettings:
     """Physics engine; none takes the first that the task names."""
     shards: str = "auto"
     """Processes among which the worlds are divided, with the same results: a number, or auto for what is fastest here."""
+    device: str = "cpu"
+    """Where the policy learns: cpu, cuda for a GPU, or cuda:1 for one of several. Physics is on processors all the same."""
     randomize: str = "none"
     """Domain randomization: none, default, all, or a TOML file of ranges."""
     randomize_curriculum: bool = False
@@ -75,6 +78,7 @@ class RunSettings:
             )
         if self.skills == NONE:
             object.__setattr__(self, "skills", None)
+        check_device_name(self.device)
         check_num_envs(self.num_envs)
         check_seed(self.seed)
 
@@ -82,11 +86,12 @@ class RunSettings:
         """Refuse settings that do not go together.
 
         Raises:
-            RookeryError: no task, an algorithm without what it learns from, with what it does not use, or a setting without
-                effect.
+            RookeryError: no task, a device that is not here, an algorithm without what it learns from, with what it does not
+                use, or a setting without effect.
         """
         if not self.task:
             raise RookeryError("the settings name no task: give one of `rookery list`.")
+        find_device(self.device)
         check_trackers(self.runner.trackers)
         entry = find_algorithm(self.algorithm)
         inputs = entry.inputs

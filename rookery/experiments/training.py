@@ -34,10 +34,12 @@ from rookery.policies.training.logging import Progress, Terminal
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
-from rookery.policies.training.store import FULL, unwritable
+from rookery.policies.training.store import FULL, declared_with, unwritable
 from rookery.policies.training.warm_start import warm_start, with_limit_of
 from rookery.sim.config import merge
+from rookery.sim.devices import find_device, nth_device
 from rookery.sim.env import Env
+from rookery.sim.envs.device_env import on_device
 from rookery.sim.envs.shard_states import ShardStates
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import refuse_log
@@ -47,6 +49,7 @@ from rookery.sim.trust import refuse_untrusted as refuse_untrusted_task
 from rookery.sim.trust import remember
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
+from rookery.sim2real.compatibility import check_compatible
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 from rookery.sim2real.task_source import task_source
@@ -243,18 +246,42 @@ def resume(
     changes: dict[str, Any] | None = None,
     task: str | None = None,
     saved: Callable[[Path], None] | None = None,
+    device: str | None = None,
 ) -> Training:
     """Continue from the newest checkpoint of a run; see `read_resumed`, and `start` for `saved`."""
-    settings, contract, folder = read_resumed(run, changes, task)
+    settings, contract, folder = read_resumed(run, changes, task, device)
     kept = folder / RANGES
     algorithm, _ = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder)
-    runner = runner_of(settings, algorithm, folder, contract, saved=saved)
-    runner.load(run)
+    try:
+        refuse_changed_task(contract, algorithm, folder)
+        runner = runner_of(settings, algorithm, folder, contract, saved=saved)
+        runner.load(run)
+    except RookeryError:
+        algorithm.close()
+        algorithm.env.close()
+        raise
     return Training(settings, runner)
 
 
+def refuse_changed_task(contract: dict[str, Any], algorithm: Algorithm, folder: Path) -> None:
+    """Refuse to go on where numbers mean something else than when the run began, as after an edit of its task: the policy would
+    be trained on what its contract does not say.
+
+    Args:
+        contract: of the run.
+        algorithm: made anew, with its environment.
+        folder: of the run.
+
+    Raises:
+        RookeryError: naming the first line that differs.
+    """
+    began = Contract.from_json(declared_with(algorithm.env.deployed(algorithm.policies()), contract))
+    way_out = f"put the task back as it was, or begin a new run from this policy with --init {folder}"
+    check_compatible(began, algorithm.env.acting, way_out=way_out)
+
+
 def read_resumed(
-    run: Path, changes: dict[str, Any] | None = None, task: str | None = None
+    run: Path, changes: dict[str, Any] | None = None, task: str | None = None, device: str | None = None
 ) -> tuple[RunSettings, dict[str, Any], Path]:
     """Settings, contract and folder of a run that is to be continued from its newest checkpoint.
 
@@ -262,9 +289,10 @@ def read_resumed(
         run: its folder, or one of its checkpoints.
         changes: values of RunnerConfig in place of the run's own, such as ``{"total_steps": 2_000_000}``.
         task: the task that the caller expects; None takes the run's.
+        device: where it learns from now on; None leaves the run's.
 
     Raises:
-        RookeryError: no checkpoint, a damaged one, one of another task or a newer version.
+        RookeryError: no checkpoint, a damaged one, one of another task or a newer version, or a device that is not here.
     """
     folder = run.parent.parent if run.parent.name == "checkpoints" else run
     # A kill within the first save leaves a policy without a checkpoint.
@@ -295,7 +323,8 @@ def read_resumed(
         for tracker in runner_config.trackers:
             refuse_untrusted_task(tracker, "tracker")
     check_trackers(runner_config.trackers)
-    settings = dataclasses.replace(settings, runner=runner_config)
+    settings = dataclasses.replace(settings, runner=runner_config, device=device or settings.device)
+    find_device(settings.device)
     if state["steps"] >= runner_config.total_steps:
         raise RookeryError(
             f"{run} has made all its {state['steps']} steps: give a larger --steps, such as {2 * state['steps']}."
@@ -415,13 +444,16 @@ def make_algorithm(
         shards = settings.shards if opponents is None else 1
         skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
         options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards}
-        env = make(settings.task, settings.num_envs, **options, skills=skills if opponents is None else None)
-        if opponents is not None:
-            env = against(env, opponents, settings.seed)
+        if opponents is None:
+            env = make(settings.task, settings.num_envs, **options, device=settings.device, skills=skills)
+        else:
+            env = against(make(settings.task, settings.num_envs, **options), opponents, settings.seed)
+            env = on_device(env, find_device(settings.device))
             env = env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
     else:
         _refuse_workers(settings)
         env, worlds = make_part(settings.task, settings.num_envs, worker, **options)
+        env = on_device(env, nth_device(settings.device, worker.rank))
     try:
         optional = [name for name in entry.optional if _given(name, settings)]
         inputs = {name: _make_input(name, settings, env) for name in (*entry.inputs, *optional)}

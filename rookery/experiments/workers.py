@@ -18,7 +18,7 @@ from typing import Any
 
 from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import RANGES, Training, begin, read_resumed, runner_of, start
+from rookery.experiments.training import RANGES, Training, begin, read_resumed, refuse_changed_task, runner_of, start
 from rookery.making import WorkerPart
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interruption
@@ -62,6 +62,7 @@ def train(
     run: Path | None,
     changes: dict[str, Any] | None,
     begun: Callable[[RunSettings, Path], None],
+    device: str | None = None,
 ) -> tuple[RunSettings, dict[str, Any]]:
     """Train until a stop criterion holds or Ctrl-C.
 
@@ -72,6 +73,7 @@ def train(
         run: that is resumed.
         changes: of a resumed run, see `rookery.experiments.training.read_resumed`.
         begun: called with settings and folder once both are known to be good.
+        device: where a resumed run learns from now on; None for where it has.
 
     Returns:
         the settings, and what `Training.run` returns.
@@ -89,7 +91,7 @@ def train(
             assert run is not None
             if run.parent.name == "checkpoints":
                 raise RookeryError(f"workers go on from the newest checkpoint of a run: give {run.parent.parent}.")
-            settings, contract, folder = read_resumed(run, changes)
+            settings, contract, folder = read_resumed(run, changes, device=device)
             steps = int(checkpoint.newest(folder).name)
         folder = folder.resolve()
         try:
@@ -180,5 +182,6 @@ def _joined(order: dict[str, Any], part: WorkerPart, reduction: Reduction) -> Tr
     _, algorithm, worlds = begin(first, str(kept) if kept.exists() else settings.randomize, folder, part)
     runner = runner_of(settings, algorithm, folder, order["contract"], reduction=reduction, worlds=worlds)
     if begun:
+        refuse_changed_task(order["contract"], algorithm, folder)
         runner.load(folder)
     return Training(settings, runner)

@@ -70,23 +70,20 @@ def check_seed(seed: Any) -> int:
     return int(seed)
 
 
-def make_world(engine: str, scene: Scene, num_envs: int, device: str = "cpu", threads: int = 0) -> World:
+def make_world(engine: str, scene: Scene, num_envs: int, threads: int = 0) -> World:
     """N copies of a scene on an engine.
 
     Args:
         engine: registered name, such as "mujoco".
         scene: what is simulated.
         num_envs: N.
-        device: "cpu".
         threads: that the engine may use, where it uses several; 0 takes one for each processor of this process.
 
     Raises:
-        RookeryError: unknown engine, no worlds, or a device that the engine does not run on.
+        RookeryError: unknown engine, or no worlds.
     """
     found = find_engine(engine)
     check_num_envs(num_envs)
-    if device != "cpu":
-        raise RookeryError(f"engine {engine!r} runs on the cpu, got device {device!r}: leave device out.")
     cls: Any = found.load()
     world: World = cls(scene, num_envs, threads)
     return world

@@ -70,6 +70,7 @@ class LocoManipulationConfig(ReachConfig):
     max_back: float = 0.7  # m/s *
     max_yaw_rate: float = 1.2  # rad/s *
     push_s: float = 0.0  # s, mean time between pushes; 0 for none
+    settling_gain: float = 0.02
 
 
 class LocoManipulation(LeggedReach):
@@ -91,7 +92,6 @@ class LocoManipulation(LeggedReach):
     default_randomization = DEFAULT_RANDOMIZATION | {"observation_drift": Range(0.0, 0.2)}
     camera = "chase-left"  # from there doors are seen to open
     headline: ClassVar[str] = "success"
-    settling_gain: ClassVar[float] = 0.02
     cfg: LocoManipulationConfig
 
     def scene(self) -> Scene:

@@ -15,6 +15,7 @@ ALLOWED = (
     "the targets are x86-64 processors",
     "this processor lacks instructions of the target",
     "there is a CUDA device",
+    "no GPU",
     "this ffmpeg does not write AV1",
 )
 """Beginnings of reasons that no installation changes."""

@@ -174,7 +174,7 @@ def test_worlds_together_play_as_they_do_one_by_one(task: str):
     env.close()
     serves = 0
     for world in range(2 * pairs):
-        alone = make_shard(task, 1, "rotor", "cpu", seed, "none", None, {}, first=world, total=2 * pairs, starts=pairs)
+        alone = make_shard(task, 1, "rotor", seed, "none", None, {}, first=world, total=2 * pairs, starts=pairs)
         obs, _ = alone.reset(seed)
         info = {}
         first, second = (a, b) if world < pairs else (b, a)

@@ -27,7 +27,7 @@ SIZE = 2
 )
 def test_parts_are_the_whole(task: str, engine: str) -> None:
     """Through episodes that end, in gusts where there is air."""
-    arguments: dict[str, Any] = {"task": task, "engine": engine, "device": "cpu", "seed": 5, "randomize": "default"}
+    arguments: dict[str, Any] = {"task": task, "engine": engine, "seed": 5, "randomize": "default"}
     arguments |= {"fixed": {"wind_speed": 2.0} if task == "drone-hover" else None, "config": {"episode_s": 0.4}}
     whole = make_shard(num_envs=WORLDS, **arguments)
     options = {k: arguments[k] for k in ("engine", "seed", "randomize", "fixed", "config")}

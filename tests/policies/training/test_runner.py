@@ -171,6 +171,32 @@ def test_a_resumed_run_is_bit_equal(tmp_path):
         assert_same(straight, resumed)
 
 
+class Staggered(FakeEnv):
+    """Says which of its worlds begin in the middle of an episode."""
+
+    def stagger(self):
+        super().stagger()
+        return self.clock > 0
+
+
+def test_a_resumed_run_counts_no_episode_that_began_in_the_middle(tmp_path):
+    """World 0 alone begins at its beginning, and within four steps no episode of five ends that did."""
+
+    def made(folder):
+        return Runner(Counting(Staggered(5, horizon=5)), CONFIG, folder, name="counting")
+
+    whole, killed = made(tmp_path / "a"), made(tmp_path / "b")
+    assert "episodes" not in whole.iterate() and "episodes" not in killed.iterate()
+    assert killed.episodes.cut.tolist() == [False] * 5
+    killed.episodes.cut[3] = whole.episodes.cut[3] = True
+    killed.save()
+    resumed = made(tmp_path / "b")
+    resumed.load(tmp_path / "b")
+    row = resumed.iterate()
+    assert row["episodes"] == whole.iterate()["episodes"] == 3 and row["length"] == 5
+    assert_same(resumed, whole)
+
+
 def test_the_log_has_one_row_an_iteration_also_after_a_resume(tmp_path):
     make(tmp_path, replace(CONFIG, total_steps=3 * 4 * WORLDS)).run(quiet)
     resumed = make(tmp_path)

@@ -51,7 +51,7 @@ def same_info(a: dict[str, Any], b: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("task", ON_MUJOCO)
 def test_a_shard_gives_the_worlds_of_the_whole(task: str) -> None:
-    arguments: dict[str, Any] = {"task": task, "engine": "mujoco", "device": "cpu", "seed": 5, "randomize": "default"}
+    arguments: dict[str, Any] = {"task": task, "engine": "mujoco", "seed": 5, "randomize": "default"}
     arguments |= {"fixed": None, "config": {}}
     whole = make_shard(num_envs=5, **arguments)
     if not whole.task.shardable:

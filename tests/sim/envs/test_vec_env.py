@@ -584,7 +584,7 @@ def test_times_that_do_not_fit(config, message):
     [
         ({"task": "drone-hoover"}, "unknown task 'drone-hoover': did you mean 'drone-hover'"),
         ({"engine": "mujocco"}, "unknown engine 'mujocco': did you mean 'mujoco'"),
-        ({"device": "cuda"}, "runs on the cpu"),
+        ({"device": "gpu"}, "a device is cpu, cuda or one of several GPUs, such as cuda:1, got gpu"),
         ({"config": {"num_dones": 2}}, "did you mean 'num_drones'"),
     ],
 )

@@ -8,10 +8,11 @@ import torch
 import rookery
 from rookery.robots.arms.kinematics import Place
 from rookery.tasks.locomanip.loco_manipulation import HOLDING
-from rookery.tasks.locomanip.settling import LEAK, MAX_STEP, Settling
+from rookery.tasks.locomanip.settling import MAX_STEP, Settling
 
 N = 3
 GAIN = 0.02
+LEAK = 0.04
 
 
 def settling() -> tuple[Settling, torch.Tensor, Place]:
@@ -22,7 +23,7 @@ def settling() -> tuple[Settling, torch.Tensor, Place]:
     goal = Place.empty(N)
     task.tool.place(home + torch.tensor([0.02, -0.015, 0.01, 0.02, -0.01, 0.015]), goal)
     assert (goal.pos - pose.pos).norm(dim=1).min() > 0.004
-    return Settling(task.tool, N, GAIN), home, goal
+    return Settling(task.tool, N, GAIN, LEAK), home, goal
 
 
 def test_offsets_take_in_the_error_and_forget_it():

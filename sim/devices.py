@@ -1,0 +1,62 @@
+"""Devices of torch, by the names that users give."""
+
+from __future__ import annotations
+
+import torch
+
+from rookery.sim.errors import RookeryError
+
+__all__ = ["check_device_name", "find_device", "nth_device"]
+
+CPU = torch.device("cpu")
+
+
+def check_device_name(name: object) -> torch.device:
+    """The device that a name stands for, whether or not this machine has it.
+
+    Raises:
+        RookeryError: it is neither the CPU nor a CUDA device.
+    """
+    try:
+        device = torch.device(str(name))
+    except RuntimeError:
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda"):
+        raise RookeryError(f"a device is cpu, cuda or one of several GPUs, such as cuda:1, got {name!s:.200}.")
+    return device
+
+
+def find_device(name: object) -> torch.device:
+    """A device of this machine; "cuda" is the first GPU.
+
+    Raises:
+        RookeryError: the name of none, or a GPU that cannot be used here.
+    """
+    device = check_device_name(name)
+    if device.type == "cpu":
+        return CPU
+    if not torch.cuda.is_available():
+        built = torch.backends.cuda.is_built()
+        why = (
+            "no GPU was found: look at `nvidia-smi`"
+            if built
+            else f"this PyTorch ({torch.__version__}) has no CUDA: install one that has, see pytorch.org/get-started/locally"
+        )
+        raise RookeryError(f"device {name} cannot be used, {why}, or take the device cpu.")
+    count, index = torch.cuda.device_count(), device.index or 0
+    if index >= count:
+        have = "cuda:0 alone" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise RookeryError(f"there is no device {name}: this machine has {have}.")
+    return torch.device("cuda", index)
+
+
+def nth_device(name: object, rank: int) -> torch.device:
+    """The device of one of several processes on a machine: "cuda" deals the GPUs out in turn, all else is as it says.
+
+    Raises:
+        RookeryError: see `find_device`.
+    """
+    device = find_device(name)
+    if str(name) != "cuda":
+        return device
+    return torch.device("cuda", rank % torch.cuda.device_count())
