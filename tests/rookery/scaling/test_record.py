@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from rookery import making
 from rookery.scaling import record
@@ -82,7 +83,7 @@ def test_fewer_threads_are_those_of_engine_and_kernels(cache: Path, monkeypatch:
 
     def make_shard(threads: int | None = None, **arguments: Any) -> SimpleNamespace:
         engine.append(threads)
-        return SimpleNamespace()
+        return SimpleNamespace(device=torch.device("cpu"))
 
     monkeypatch.setattr(making, "limit_kernel_threads", kernels.append)
     monkeypatch.setattr(making, "make_shard", make_shard)
