@@ -61,7 +61,8 @@ def rows_of(task: str, args: argparse.Namespace) -> list[dict[str, Any]]:
         timed = times.get(way)
         # A machine that has fewer processors is taken for one with as many as the way needs; a way it measured is its own.
         predicted = cost.rate(way, args.num_envs, cores if timed else way.processors)
-        row: dict[str, Any] = {"task": task, "way": str(way), "shards": way.shards, "threads": way.threads}
+        name = f"{way} on {cores} processors" if timed and way.processors > cores else str(way)
+        row: dict[str, Any] = {"task": task, "way": name, "shards": way.shards, "threads": way.threads}
         row |= {"predicted": predicted, "measured": timed.rate if timed else None}
         row |= {"ratio": timed.rate / predicted if timed else None, "cores": cores, "num_envs": args.num_envs}
         found = iterations.get(way)

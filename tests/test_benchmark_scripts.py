@@ -28,7 +28,6 @@ WORDS = {
     "env_efficiency": "--seconds 0.1 --num-envs 8",
     "environments": "--before python --seconds 0.05 --rounds 1",
     "gate_ranking": "--default runs/a --none runs/a --repeats 1 --episodes 6 --combinations 2 --hidden-episodes 2",
-    "go2_flat": f"--num-envs 32 --rollout-steps 4 --seconds 0.05 --repetitions 1 {OUT}",
     "gpu_learner": f"--device cpu --worlds 16 --tasks drone-hover --only ppo --quick {OUT}",
     "hand_grasp": "--starts 2 --objects ball",
     "kill_league": f"--kills 1 {OUT}",
