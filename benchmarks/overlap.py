@@ -38,13 +38,11 @@ COLUMNS = (
     {"key": "learn_s", "title": "learning, s", "format": ".3f"},
     {"key": "bound", "title": "bound", "format": ".2f"},
     {"key": "gain", "title": "gain", "format": ".2f"},
-    {"key": "over_all", "title": "gain over all threads in turn", "format": ".2f"},
 )
 METRICS = {
     "collect_s": "of an iteration of the preset without the update, alone; learning, s: the update alone; medians",
     "bound": "both in turn over the longer of the two: the gain with a processor for everything",
     "gain": "both in turn over both at once, the median of turns",
-    "over_all": "both in turn with all threads over both at once with these",
 }
 
 
@@ -121,13 +119,11 @@ def main() -> int:
     start = time.perf_counter()
 
     def measure() -> int:
-        rows = []
+        rows: list[dict[str, Any]] = []
         for task in args.tasks:
             cores = usable_cores()
             for threads in dict.fromkeys((cores, max(1, cores // 2))):
-                row = row_of(task, threads, args.turns)
-                first = next((r for r in rows if r["task"] == task), row)
-                rows.append(row | {"over_all": first["alone_s"] / row["together_s"]})
+                rows.append(row_of(task, threads, args.turns))
                 print(rows[-1], flush=True)
         words = args.tasks if tuple(args.tasks) != TASKS else ()
         command = " ".join(["python benchmarks/overlap.py", *words, f"--turns {args.turns}"])

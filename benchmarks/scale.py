@@ -3,8 +3,8 @@
     python benchmarks/scale.py                                   # drone-hover, go2-velocity and table-reach
     python benchmarks/scale.py go2-velocity --num-envs 8192 --cores 8
 
-The model (rookery/scaling/cost.py) is fitted to the ways that take one or two processors, and says the speed of the others up
-to 16; where this machine has as many, they are measured too. Iterations are those of the task's preset.
+The model (rookery/scaling/cost.py) is fitted to the ways that take one or two processors, and to all of them. Iterations are
+those of the task's preset.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from result_file import RESULTS, write_result
 
 from rookery.cli.main import guarded
 from rookery.experiments.recipes import preset
-from rookery.scaling.cost import StepCost, TimedStep, Way, ways_of
-from rookery.scaling.measure import TimedIteration, at_most, divisible, measure_iteration, measure_task
+from rookery.scaling.cost import StepCost, TimedStep, Way
+from rookery.scaling.measure import TimedIteration, at_most, measure_iteration, measure_task
 from rookery.sim.cores import usable_cores
 
 TASKS = ("drone-hover", "go2-velocity", "table-reach")
-PREDICTED = 16
-"""Processors up to which the model's figures are told."""
 COLUMNS = (
     {"key": "task", "title": "task"},
     {"key": "way", "title": "way"},
-    {"key": "predicted", "title": "predicted, steps/s", "format": ",.0f"},
     {"key": "measured", "title": "measured, steps/s", "format": ",.0f"},
+    {"key": "fitted", "title": "fitted, steps/s", "format": ",.0f"},
+    {"key": "predicted", "title": "predicted, steps/s", "format": ",.0f"},
     {"key": "ratio", "title": "measured / predicted", "format": ".2f"},
     {"key": "collect_s", "title": "collecting, s", "format": ".2f"},
     {"key": "learn_s", "title": "learning, s", "format": ".2f"},
     {"key": "share", "title": "learner's share", "format": ".0%"},
 )
 METRICS = {
-    "predicted": "by the model, fitted to this machine's ways of one and two processors",
+    "fitted": "by the model, fitted to all of them",
+    "predicted": "by the model, fitted to the ways of one and two processors alone",
     "measured": "control steps of worlds per second with random actions, all worlds together, by the median step",
     "collect_s": "of an iteration of PPO at the task's preset, with its own number of worlds, the second after the start",
     "learn_s": "of the same; of shards the learner has all processors",
@@ -54,20 +54,19 @@ def rows_of(task: str, args: argparse.Namespace) -> list[dict[str, Any]]:
     cores = measured.cores
     cost = StepCost.fitted([step for step in measured.steps if step.way.processors <= 2], cores)
     times = {step.way: step for step in measured.steps if step.num_envs == args.num_envs}
+    few = {step.way: step.rate for step in measured.steps if step.num_envs < args.num_envs}
     iterations = {i.way: i for i in _iterations(settings, list(times), cores)}
-    ways = dict.fromkeys([*ways_of(max(cores, PREDICTED), args.num_envs, divisible(settings)), *times])
     rows = []
-    for way in sorted(ways, key=lambda w: (w.shards > 1, w)):
-        timed = times.get(way)
-        # A machine that has fewer processors is taken for one with as many as the way needs; a way it measured is its own.
-        predicted = cost.rate(way, args.num_envs, cores if timed else way.processors)
-        name = f"{way} on {cores} processors" if timed and way.processors > cores else str(way)
+    for way, timed in times.items():
+        predicted = cost.rate(way, args.num_envs, cores)
+        name = f"{way} on {cores} processors" if way.processors > cores else str(way)
         row: dict[str, Any] = {"task": task, "way": name, "shards": way.shards, "threads": way.threads}
-        row |= {"predicted": predicted, "measured": timed.rate if timed else None}
-        row |= {"ratio": timed.rate / predicted if timed else None, "cores": cores, "num_envs": args.num_envs}
+        row |= {"predicted": predicted, "measured": timed.rate, "ratio": timed.rate / predicted}
+        row |= {"fitted": measured.cost.rate(way, args.num_envs, cores), "cores": cores, "num_envs": args.num_envs}
         found = iterations.get(way)
         row |= {"collect_s": found and found.collect_s, "learn_s": found and found.learn_s}
-        rows.append(row | {"share": found and found.learner_share, "cost": asdict(cost)})
+        row |= {"share": found and found.learner_share, "cost": asdict(cost), "fitted_cost": asdict(measured.cost)}
+        rows.append(row | {"few_steps_per_s": few.get(way)})
     return rows
 
 
@@ -86,10 +85,13 @@ def _tell(task: str, step: TimedStep) -> None:
 
 def _notes(rows: list[dict[str, Any]], num_envs: int) -> str:
     """The constants of each task's fit in words."""
-    text = [f"{num_envs} worlds, {rows[0]['cores']} processors. Constants of the fits, in us:"]
-    for task, k in {row["task"]: row["cost"] for row in rows}.items():
-        c, v, p, h, g = (1e6 * k[f"{name}_s"] for name in ("fixed", "world", "physics", "message", "gather"))
-        text.append(f"{task} c {c:.0f}, v {v:.2f}, p {p:.1f}, h {h:.0f}, g {g:.2f};")
+    text = [
+        f"{num_envs} worlds, {rows[0]['cores']} processors. Constants in us, fitted to all ways (to one and two processors):"
+    ]
+    names = {"fixed": "c", "world": "v", "physics": "p", "message": "h", "gather": "g"}
+    for task, k, near in {row["task"]: (row["task"], row["fitted_cost"], row["cost"]) for row in rows}.values():
+        pairs = (f"{short} {1e6 * k[f'{name}_s']:.2f} ({1e6 * near[f'{name}_s']:.2f})" for name, short in names.items())
+        text.append(f"{task} {', '.join(pairs)};")
     return " ".join(text).rstrip(";") + "."
 
 

@@ -44,6 +44,7 @@ WORDS = {
     "merge_policies": "drone-hover policies/zoo/drone-hover policies/zoo/drone-hover --out merged",
     "mutation": f"--mutants 1 --modules policies/low_pass.py {OUT}",
     "off_policy_vs_sb3": f"--steps 300 --every 150 --hidden 8 8 --seeds 1 {OUT}",
+    "overlap": f"go2-velocity --turns 1 {OUT}",
     "outdoor": f"--episodes 16 --only drone-hover {OUT}",
     "own_robots": f"{OUT} --arms-out own_arms.json",
     "population": f"--task drone-tag --seconds 0.1 --num-envs 8 --turns 1 --members 2 {OUT}",

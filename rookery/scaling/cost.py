@@ -11,7 +11,7 @@ on one processor. In S processes of one thread each, on C processors, it takes
 
 h being a process's message and reply, g the copies of all worlds' tensors in the process that asks. The model assumes that
 processors are alike and do not slow each other (no shared memory bandwidth, no clock that falls, no two threads on one core),
-that worlds cost the same, and that nothing else computes.
+that worlds cost the same, and that nothing else computes. docs/scaling.md has it beside 16 processors.
 """
 
 from __future__ import annotations
@@ -161,5 +161,5 @@ def best_way(ways: Iterable[Way], rate: Callable[[Way], float]) -> tuple[Way, st
     return taken, f"{rates[taken]:,.0f} steps/s, {rates[taken] / rates[other]:.2f} times those of {other}"
 
 
-DEFAULT_COST = StepCost(fixed_s=125e-6, world_s=7.4e-6, physics_s=26e-6, message_s=357e-6, gather_s=0.0)
-"""Constants of table-reach on two processors (docs/scaling.md), for tasks that were not measured."""
+DEFAULT_COST = StepCost(fixed_s=3.4e-3, world_s=3.8e-6, physics_s=36e-6, message_s=350e-6, gather_s=1.7e-6)
+"""Constants of go2-velocity on 16 processors (docs/scaling.md), for tasks that were not measured."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rookery.scaling.cost import StepCost, TimedStep, Way, ways_of
 from rookery.scaling.record import MeasuredTask
@@ -107,13 +107,15 @@ def measure_task(
     Raises:
         RookeryError: settings that do not exist or fit.
     """
+    from rookery.tasks.registry import find
+
     cores = usable_cores()
     n = settings.num_envs
     can = divisible(settings)
     ways = ways_of(cores, n, can)
     if oversubscribed and can and n >= 4 * cores:
         ways.append(Way(2 * cores, 1))
-    few = max(n // FEW, 1)
+    few = max(n // FEW, len(find(settings.task).members), 1)  # a set needs a world for each task
     points = [(way, n) for way in ways]
     points += [(way, few) for way in ways if way.processors <= 2 and few >= 2 * way.shards and few < n]
     best: dict[tuple[Way, int], float] = {}
@@ -140,7 +142,7 @@ def measure_steps(settings: RunSettings, way: Way, num_envs: int, seconds: float
     from rookery.sim.config import merge
     from rookery.sim.threads import one_thread_each
 
-    options = {"engine": settings.engine, "seed": settings.seed, "randomize": settings.randomize}
+    options: dict[str, Any] = {"engine": settings.engine, "seed": settings.seed, "randomize": settings.randomize}
     config = merge(settings.train_overrides, settings.task_config)
     with at_most(way.threads if way.shards == 1 else usable_cores()):
         env = make(settings.task, num_envs, config=config, shards=way.shards, **options)

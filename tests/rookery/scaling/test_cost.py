@@ -91,5 +91,6 @@ def test_default_constants_divide_worlds_where_there_are_many_processors() -> No
 
     assert taken(1, 1024) == 1
     assert taken(16, 4096) == 16
+    assert taken(16, 512) == 1, "as measured, docs/scaling.md"
     assert taken(128, 4096) < 128, "messages to so many processes cost more than they save"
     assert taken(8, 16) == 1

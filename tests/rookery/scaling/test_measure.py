@@ -60,6 +60,13 @@ def test_steps_are_of_the_way_that_is_asked_for(monkeypatch: pytest.MonkeyPatch)
     assert [step.step_s for step in found.steps] == [2.0, 5.0, 1.0, 7.0]
 
 
+def test_a_set_has_a_world_for_each_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds = set()
+    monkeypatch.setattr(measure, "measure_steps", lambda settings, way, num_envs, seconds: worlds.add(num_envs) or 1.0)
+    measure_task(dataclasses.replace(preset("MT10"), num_envs=40), 0.1)
+    assert worlds == {40, 10}
+
+
 def test_an_environment_has_the_threads_of_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = []
     make = making.make
