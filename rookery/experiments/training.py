@@ -15,6 +15,7 @@ import torch
 
 from rookery.experiments.opponents import FILE as OPPONENTS
 from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
+from rookery.experiments.own_terms import refuse_other_terms
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
 from rookery.experiments.skills import SKILLS, keep_skills, refuse_other_skills
@@ -160,6 +161,7 @@ def start(
         settings = dataclasses.replace(settings, skills=str(Path(settings.skills).resolve()))
     settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
     try:
+        refuse_other_terms(settings.task, settings.engine, merge(settings.train_overrides, settings.task_config))
         contract = contract_of(settings, algorithm.env)
         folder = new_run(settings.task, out)
     except RookeryError:
