@@ -187,7 +187,7 @@ def test_a_clients_messages_to_our_arm(monkeypatch: pytest.MonkeyPatch, count: i
     """It follows no position that breaks a limit of motion, whatever it is told."""
     monkeypatch.setattr(fci_vehicle, "PATIENCE_S", 0.0)
     rng = random.Random(count)
-    with closing(FciArm(arm_vehicle(), port=free_port(2))) as server:
+    with closing(FciArm(arm_vehicle(), port=free_port(2))) as server, np.errstate(over="ignore", invalid="ignore"):
         arm, kind = server.vehicle, server.vehicle.kind
         client: Any = Client()
         moved = 0
