@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from machine import machine
 from result_file import RESULTS, write_result
 
 import rookery
@@ -189,7 +190,8 @@ def main() -> None:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a CPU in place of the GPU"
     command = COMMAND + (" --quick" if args.quick else "")
     count = 2 if args.quick else args.iterations
-    about = {"notes": f"{name}, {torch.get_num_threads()} threads of the CPU's learner"}
+    processors = ", ".join(machine().split(", ")[:2])
+    about = {"notes": f"{name} beside {processors}; {torch.get_num_threads()} threads of the CPU's learner."}
     rows: list[dict[str, Any]] = []
     if "steps" in args.only:
         for variant, task in STEPS_OF:

@@ -51,8 +51,8 @@ COLUMNS = [
 METRICS = {
     "case": "each with its own vehicle of `rookery vehicle` over loopback",
     "success": f"drones: mean distance from a random target in the last {SETTLED_S:g} s below {HOVER_M:g} m; arms: tool "
-    f"within {REACH_M:g} m of a random goal at the end; legs: rms error of a random velocity at most {WALK_M_S:g} m/s; none "
-    "with a fault, which falls are",
+    f"within {REACH_M:g} m of a random goal at the end; legs: rms error of a random velocity at most {WALK_M_S:g} m/s; no "
+    "fault of the filter, such as a fall",
     "simulator": "success of the same policy in its task, nominal physics, from zoo.json; of `one matrix`, no policy of the "
     "zoo, by `rookery fly --dry-run` with the same targets",
     "error": "mean over the episodes of what success is judged by, m or m/s",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from rookery.sim.errors import RookeryError
@@ -51,7 +53,11 @@ def find_device(name: object) -> torch.device:
 
 
 def nth_device(name: object, rank: int) -> torch.device:
-    """The device of one of several processes on a machine: "cuda" deals the GPUs out in turn, all else is as it says.
+    """The device of one of several processes: "cuda" deals the GPUs of a machine out in turn, all else is as it says.
+
+    Args:
+        name: of a device.
+        rank: of the process; LOCAL_RANK, which torch.distributed's launchers set, counts those of this machine alone.
 
     Raises:
         RookeryError: see `find_device`.
@@ -59,4 +65,5 @@ def nth_device(name: object, rank: int) -> torch.device:
     device = find_device(name)
     if str(name) != "cuda":
         return device
+    rank = int(os.environ.get("LOCAL_RANK", rank))
     return torch.device("cuda", rank % torch.cuda.device_count())

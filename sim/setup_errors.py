@@ -24,7 +24,7 @@ def missing(task: Task, name: str) -> AttributeError:
         except AttributeError as error:
             return error
     own, *bases = [cls for cls in type(task).__mro__ if "setup" in vars(cls)]
-    if "world" in vars(task) and "super" not in own.setup.__code__.co_names:
+    if "world" in vars(task) and "super" not in vars(own)["setup"].__code__.co_names:
         for base in bases:
             if name in _made(base):
                 return SetupLeftOut(

@@ -60,6 +60,21 @@ def declared_with(policies: dict[str, Policy], contract: dict[str, Any]) -> dict
     return contract
 
 
+def sound(policies: dict[str, Policy]) -> dict[str, Policy]:
+    """The same policies, none of which holds NaN: the last gradient step before a checkpoint shows in no figure.
+
+    Raises:
+        RookeryError: one does.
+    """
+    for name, policy in policies.items():
+        if fault := policy.fault():
+            raise RookeryError(
+                f"training diverged: the policy of {name!r} holds {fault}, and is not saved: begin from what was saved "
+                "before with --init and a lower learning rate, or look for rewards or observations without bounds."
+            )
+    return policies
+
+
 def load_policy(folder: Path | str) -> tuple[dict[str, Policy], dict[str, Any]]:
     """Read what `save_policy` wrote, today or when contracts were of version 2 or 1.
 

@@ -160,6 +160,7 @@ def _legs(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]
     """One quadruped behind DDS."""
     from rookery.sim2real.links.opening import server_classes
     from rookery.sim2real.links.unitree import PERIOD_S
+    from rookery.sim2real.runtime.priority import real_time
     from rookery.sim2real.vehicles.joints import DRIVE_DT
 
     if args.port or args.listen:
@@ -169,13 +170,15 @@ def _legs(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]
     env = _make(args, dt=DRIVE_DT, control_dt=PERIOD_S)
     make, vehicle_class = server_classes(args.protocol)
     vehicle = vehicle_class(env, None, args.noise, args.seed, args.silence_ms / 1e3)
-    return vehicle, [make(vehicle, args.interface, args.domain, network, args.seed)]
+    with real_time():  # of DDS's threads, which begin here and receive
+        return vehicle, [make(vehicle, args.interface, args.domain, network, args.seed)]
 
 
 def _on_topics(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Server]]:
     """An arm or drones on topics of ROS 2."""
     from rookery.sim2real.links.dds import cyclone
     from rookery.sim2real.links.opening import server_classes
+    from rookery.sim2real.runtime.priority import real_time
     from rookery.tasks.drones.base import DroneTask
 
     if args.listen:
@@ -189,10 +192,12 @@ def _on_topics(args: Args, network: NetworkConfig) -> tuple[Vehicle, Sequence[Se
         make, vehicle_class = server_classes("ros2 drone")
         vehicle = vehicle_class(env, args.noise, args.seed)
         silence_s = args.silence_ms / 1e3
-        return vehicle, [make(vehicle, i, *place, args.seed + i, silence_s) for i in range(vehicle.count)]
+        with real_time():  # of DDS's threads, which begin here and receive
+            return vehicle, [make(vehicle, i, *place, args.seed + i, silence_s) for i in range(vehicle.count)]
     make, vehicle_class = server_classes("ros2 arm")
     vehicle = vehicle_class(env, args.noise, args.seed)
-    return vehicle, [make(vehicle, (args.host, args.port) if args.port else None, *place, args.seed)]
+    with real_time():
+        return vehicle, [make(vehicle, (args.host, args.port) if args.port else None, *place, args.seed)]
 
 
 def _late(seconds: float) -> None:

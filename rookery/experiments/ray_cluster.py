@@ -181,7 +181,9 @@ class Cluster:
         """A new mailbox, on this machine."""
         return WorkerMailbox(self._ray.remote(num_cpus=0)(_Letters).remote())
 
-    def run(self, work: Callable[[dict[str, Any]], None], order: dict[str, Any], storage: str, restarts: int) -> None:
+    def run(
+        self, work: Callable[[dict[str, Any]], None], order: dict[str, Any], storage: str, restarts: int, backend: str
+    ) -> None:
         """Have all workers call ``work(order)`` in a group of torch.distributed, anew after each loss of one.
 
         Args:
@@ -189,6 +191,7 @@ class Cluster:
             order: its argument.
             storage: folder for Ray's own files.
             restarts: at most.
+            backend: of torch.distributed.
         """
         from ray.train import FailureConfig, RunConfig, ScalingConfig
         from ray.train.torch import TorchConfig, TorchTrainer
@@ -196,7 +199,7 @@ class Cluster:
         TorchTrainer(
             work,
             train_loop_config=order,
-            torch_config=TorchConfig(backend="gloo"),
+            torch_config=TorchConfig(backend=backend),
             scaling_config=ScalingConfig(num_workers=self.workers, resources_per_worker={"CPU": self.cpus}),
             run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=restarts)),
         ).fit()

@@ -11,8 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rookery.experiments.opponents import FILE as OPPONENTS
 from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
+from rookery.experiments.own_terms import refuse_other_terms
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
 from rookery.experiments.skills import SKILLS, keep_skills, refuse_other_skills
@@ -158,6 +161,7 @@ def start(
         settings = dataclasses.replace(settings, skills=str(Path(settings.skills).resolve()))
     settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
     try:
+        refuse_other_terms(settings.task, settings.engine, merge(settings.train_overrides, settings.task_config))
         contract = contract_of(settings, algorithm.env)
         folder = new_run(settings.task, out)
     except RookeryError:
@@ -453,7 +457,10 @@ def make_algorithm(
     else:
         _refuse_workers(settings)
         env, worlds = make_part(settings.task, settings.num_envs, worker, **options)
-        env = on_device(env, nth_device(settings.device, worker.rank))
+        device = nth_device(settings.device, worker.rank)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)  # else each worker would have memory of the first GPU too
+        env = on_device(env, device)
     try:
         optional = [name for name in entry.optional if _given(name, settings)]
         inputs = {name: _make_input(name, settings, env) for name in (*entry.inputs, *optional)}

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import RANGES, Training, begin, read_resumed, refuse_changed_task, runner_of, start
@@ -30,6 +32,9 @@ LOOK_S = 0.1
 """s between looks for progress."""
 RESTARTS = 20
 """How often workers are started anew before the training ends."""
+GLOO = "gloo"
+NCCL = "cpu:gloo,cuda:nccl"
+"""Backends of torch.distributed: the first sums on the CPU, also what is on GPUs; with the second GPUs send to one another."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +108,15 @@ def train(
         begun(settings, folder)
         order: dict[str, Any] = {"settings": settings.to_values(), "folder": str(folder), "contract": contract}
         order |= {"cpus": workers.cpus}
+        order["backend"] = backend_of(workers, settings.device)
         return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
+
+
+def backend_of(workers: Workers, device: str) -> str:
+    """The backend that sums what workers learn on a device: NCCL where each has a GPU of its own, which is known of this
+    machine alone."""
+    own = device == "cuda" and workers.address == "local" and workers.count <= torch.cuda.device_count()
+    return NCCL if own else GLOO
 
 
 def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[str, Any]:
@@ -114,7 +127,7 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
 
     def fit() -> None:
         try:
-            cluster.run(_work, order | {"mailbox": mailbox.actor}, storage, RESTARTS)
+            cluster.run(_work, order | {"mailbox": mailbox.actor}, storage, RESTARTS, order["backend"])
         except BaseException as error:  # told by the thread that waits
             failed.append(error)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -58,7 +58,8 @@ class Staging:
                 self._copied[self._turn] = torch.cuda.Event()
             self._copied[self._turn].synchronize()
         if len(self._buffers[self._turn]) < size:
-            self._buffers[self._turn] = torch.empty(size, dtype=torch.uint8, pin_memory=self._locked)
+            larger = size + size // 2  # sizes differ with the number of episodes that end, and locking pages takes long
+            self._buffers[self._turn] = torch.empty(larger, dtype=torch.uint8, pin_memory=self._locked)
         return self._buffers[self._turn][:size]
 
     def receive(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -84,14 +85,14 @@ def _part(buffer: Tensor, at: int, like: Tensor) -> Tensor:
 
 
 def tensors_of(tree: Any) -> list[Tensor]:
-    """The tensors in nested dicts, in order."""
+    """The tensors in nested mappings, in order."""
     if isinstance(tree, Tensor):
         return [tree]
-    return [x for value in tree.values() for x in tensors_of(value)] if isinstance(tree, dict) else []
+    return [x for value in tree.values() for x in tensors_of(value)] if isinstance(tree, Mapping) else []
 
 
 def with_tensors(tree: Any, tensors: list[Tensor]) -> Any:
-    """The same nested dicts with other tensors, those of `tensors_of`, which are taken from the list."""
+    """Nested dicts of the same form with other tensors, those of `tensors_of`, which are taken from the list."""
     if isinstance(tree, Tensor):
         return tensors.pop(0)
-    return {key: with_tensors(value, tensors) for key, value in tree.items()} if isinstance(tree, dict) else tree
+    return {key: with_tensors(value, tensors) for key, value in tree.items()} if isinstance(tree, Mapping) else tree

@@ -120,6 +120,8 @@ class Ros2TwistLink(Link):
             self._commands.get_matched_subscriptions, timeout_s,
             f"nobody listens to geometry_msgs/{name} on {self._topics['commands']} {where}",
         )  # fmt: skip
+        self._reading = None  # the first has grown old meanwhile
+        self._wait(self._has_reading, timeout_s, f"{self._topics['odometry']} has gone silent {where}")
         self._thread = threading.Thread(target=self._run, name="rookery-ros2", daemon=True)
         self._thread.start()
         return Identity("multirotor", f"{self._topics['odometry']} {where}", KINDS, QUANTITIES, 1.0 / PERIOD_S)

@@ -161,5 +161,5 @@ def test_nothing_waits_for_the_gpu_within_an_update() -> None:
             algorithm.update(0.0)
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    waits = [f"{w.filename}:{w.lineno}" for w in caught if "synchroniz" in str(w.message)]
+    waits = [f"{w.filename}:{w.lineno}" for w in caught if "called a synchronizing" in str(w.message)]
     assert len(waits) == 1, waits

@@ -23,6 +23,7 @@ from typing import Any
 from rookery.experiments.runs import write_json
 from rookery.experiments.sweep.objective import column_of, objective, read_progress
 from rookery.experiments.sweep.space import Point, SweepSpace
+from rookery.sim.devices import nth_device
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_json
 
@@ -159,7 +160,8 @@ def _train(trial: Trial, point: Point, order: TrialOrder, given: Any) -> None:
 
     base = RunSettings.from_values(order.base)
     settings = SweepSpace.from_values(order.space).settings(base, point, trial.ranges)
-    settings = _for_one_core(settings)
+    device = str(nth_device(settings.device, trial.number))
+    settings = dataclasses.replace(_for_one_core(settings), device=device)
     _wait_for(trial.run)
     if given is not None:
         with given.as_directory() as folder:
@@ -175,7 +177,7 @@ def _train(trial: Trial, point: Point, order: TrialOrder, given: Any) -> None:
     elif int(checkpoint.newest(trial.run).name) >= settings.runner.total_steps:
         saved(checkpoint.newest(trial.run))
     else:
-        resume(trial.run, saved=saved).run(lambda row: None)
+        resume(trial.run, saved=saved, device=device).run(lambda row: None)
 
 
 def _wait_for(run: Path) -> None:

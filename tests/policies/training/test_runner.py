@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import os
 import signal
+import time
 from dataclasses import dataclass, replace
 
+import numba
 import pytest
 import torch
 from policies_fake import FakeEnv
@@ -244,6 +246,28 @@ def test_success_is_none_while_little_is_randomized(tmp_path):
     assert shares == pytest.approx([0.1 * (i + 1) for i in range(10)])
 
 
+class Compiling(Counting):
+    """Compiles a function in its first update."""
+
+    spent = 0.0
+
+    def update(self, progress):
+        if not self.spent:
+            begin = time.perf_counter()
+            numba.njit(lambda x: x + progress)(1.0)
+            self.spent = time.perf_counter() - begin
+        return super().update(progress)
+
+
+def test_compiling_is_no_part_of_the_training(tmp_path):
+    """A minute of it, on a machine that has not trained before, used up a time limit of a minute."""
+    runner = Runner(Compiling(FakeEnv(WORLDS, horizon=5)), CONFIG, tmp_path, name="counting")
+    begin = time.perf_counter()
+    row = runner.iterate()
+    spent = time.perf_counter() - begin
+    assert runner.seconds == row["seconds"] <= spent - 0.9 * runner.algorithm.spent
+
+
 def test_it_stops_when_the_time_is_over_resumes_included(tmp_path):
     runner = make(tmp_path, replace(CONFIG, total_steps=10**6, time_limit_s=1e-9))
     assert runner.run(quiet) == "time"
@@ -333,6 +357,28 @@ def test_a_figure_that_is_no_number_is_an_error(tmp_path):
     with pytest.raises(RookeryError, match=r"training diverged: point/loss is not a number after 48 steps"):
         runner.run(quiet)
     assert checkpoint.newest(tmp_path).name == f"{4 * WORLDS:012d}", "the checkpoint before is left"
+
+
+class Overflowing(Counting):
+    """Its weights are NaN after the last gradient step of its third update, of which no figure tells."""
+
+    def policies(self):
+        found = super().policies()
+        if len(self.progress) == 3:
+            for policy in found.values():
+                policy.get_parameter("perceptron.bias_0").data.fill_(torch.nan)
+        return found
+
+
+def test_weights_that_are_nan_replace_no_checkpoint(tmp_path):
+    """mjlab issue 291: the policy was NaN after an update whose losses were not, and what was saved of it was lost."""
+    runner = Runner(Overflowing(FakeEnv(WORLDS, horizon=5)), replace(CONFIG, keep=1), tmp_path, name="counting")
+    with pytest.raises(
+        RookeryError, match=r"training diverged: the policy of 'point' holds NaN or infinity in perceptron.bias_0"
+    ):
+        runner.run(quiet)
+    assert checkpoint.newest(tmp_path).name == f"{2 * 4 * WORLDS:012d}"
+    assert not store.load_policy(tmp_path)[0]["point"].fault()
 
 
 @pytest.mark.parametrize(

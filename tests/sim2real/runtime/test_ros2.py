@@ -23,7 +23,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sampled import slow_but
 
 import rookery
 from rookery.sim.errors import RookeryError
@@ -277,10 +276,10 @@ FAULTS: dict[str, tuple[Callable[[Any], None], str]] = {
     "hung, no watchdog": (others.hung_without_watchdog, ""), "no thread": (others.no_thread, "silent"),
     "killed": (others.killed, ""), "operator": (others.operator, "operator"), "drive": (drive_fault, ""),
 }  # fmt: skip
-QUICK = ("killed",)
 
 
-@pytest.mark.parametrize("fault", slow_but(QUICK, FAULTS))
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
 def test_it_stops_within_80_ms(reach_bundle: Path, fault: str) -> None:
     begin, name = FAULTS[fault]
     rng = np.random.default_rng(len(fault))

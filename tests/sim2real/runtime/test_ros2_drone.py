@@ -178,6 +178,14 @@ def test_it_takes_off_goes_to_its_target_and_lands(velocity_bundle: Path, option
         assert flight.pilot.done and flight.pilot.fault is None, flight.said
 
 
+def test_its_first_reading_is_not_that_of_before_it_listened_for_others(velocity_bundle: Path) -> None:
+    with closing(TwistFlight(velocity_bundle)) as flight:
+        began = flight.clock.now()
+        flight.pilot.check()
+        assert flight.clock.now() - began > 0.05  # it listened
+        assert flight.clock.now() - flight.link.read().received < 0.03
+
+
 def cut(flight: TwistFlight) -> None:
     flight.topics.cut = {"rt/odom", "rt/cmd_vel"}
 
