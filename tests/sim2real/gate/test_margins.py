@@ -7,13 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rookery.sim.env import Act
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.gate.gate import Gate, GateSettings
 from rookery.sim2real.gate.report import Margin, Report
-from rookery.sim2real.gate.trials import Trials
+from rookery.sim2real.gate.trials import Trials, _means
 from tests.sim2real.gate import toy
 from tests.sim2real.gate.toy import ToyOpener, body_axes, one_step_late, swapped, world_axes
 
@@ -208,6 +209,11 @@ def test_what_cannot_be_run_here_is_no_pass_and_where_there_is_no_c_onnx_answers
         assert found.failures == [f"exported {form}"] * (verdict == "fail")
         assert found.skipped == found.to_json()["skipped"] == ["exported C"] * (verdict == "skipped")
         assert found.passed == (whole == "pass")
+
+
+def test_means_are_over_the_episodes_that_have_a_figure():
+    figures = np.array([[2.0, np.nan, 7.0], [np.nan, np.nan, 7.0], [4.0, np.inf, 7.0]])
+    assert _means(["time", "never"], figures) == {"time": 3.0}
 
 
 def test_an_odd_number_of_physics_steps_is_divided_as_it_can(tmp_path):
