@@ -41,6 +41,7 @@ PAGES = (
             "viewer",
             "manipulation",
             "demonstrations",
+            "fly",
         )
     ),
 )
