@@ -213,7 +213,7 @@ def served(words: Sequence[str]) -> Iterator[None]:
                 raise RookeryError(f"the vehicle does not begin: {said.strip()[-300:]}")
         yield
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        process.wait(60)
     finally:
         process.kill()
         process.wait()
