@@ -36,7 +36,11 @@ def alike(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], toleranc
             assert close.all(), (name, value[~close], its[~close])
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK = ("ppo-central", "ppo-gru", "ppo-choices", "sac-agents", "fasttd3", "dagger")
+"""Cases that `make test` runs; `make test-all` runs all."""
+
+
+@pytest.mark.parametrize("name", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CASES])
 def test_what_is_learned_on_a_device_is_what_the_cpu_learns(name: str, monkeypatch) -> None:
     cpu, wanted = learned(name, torch.device("cpu"))
     with pretended_gpu(monkeypatch) as gpu:
@@ -121,6 +125,7 @@ def from_demonstrations(device: torch.device, data: Dataset) -> list[Algorithm]:
     return [bc, sac]
 
 
+@pytest.mark.slow
 def test_demonstrations_teach_on_a_device(data, monkeypatch) -> None:
     wanted = from_demonstrations(torch.device("cpu"), data)
     with pretended_gpu(monkeypatch) as gpu:
@@ -139,6 +144,7 @@ def imitated(device: torch.device) -> tuple[Algorithm, dict[str, float]]:
     return dagger, Drive(dagger).iterate(1)
 
 
+@pytest.mark.slow
 def test_a_policy_teaches_and_is_judged_on_a_device(monkeypatch) -> None:
     """The teacher acts on the device, and so does what it taught when it is evaluated there."""
     cpu, wanted = imitated(torch.device("cpu"))
