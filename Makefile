@@ -1,6 +1,6 @@
 # Rookery: every target works from a fresh clone and prepares .venv by itself.
 #   make demo   train, record, cross-check and export a drone policy     make test   the tests     make test-all   those that take long, too
-#   make lint   ruff and its formatter   make types   mypy   make docs   the site   make fuzz    a million changed files
+#   make lint   ruff and its formatter   make types   mypy   make docs   the site   make fuzz    a million changed files and packets
 #   make bench  figures of speed         make zoo     every policy evaluated, judged and filmed
 #   make clean  remove what was made
 
@@ -72,14 +72,15 @@ types: $(STAMP)
 docs: $(STAMP)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
-# A million changed files of every format, for the night.
+# A million changed files of every format, and a million damaged packets to every parser of a protocol, for the night.
 FUZZ ?= 1000000
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz.run --count $(FUZZ)
+	@ROOKERY_PACKETS=$(FUZZ) $(BIN)/python -m pytest -q -m packets --durations 0 tests/sim2real/runtime
 
 # Measurements that need no other checkout and no training; each writes its file in benchmarks/results but contacts, which only
 # prints, and the last one writes the tables.
-BENCHES = rotor updates adapters tabletop legged cameras contacts sharding video robustness tables
+BENCHES = rotor updates adapters tabletop legged cameras contacts scale video robustness tables
 bench: $(STAMP)
 	@set -e; for name in $(BENCHES); do echo "== benchmarks/$$name.py"; $(BIN)/python "benchmarks/$$name.py"; done
 

@@ -42,6 +42,7 @@ PAGES = (
             "manipulation",
             "demonstrations",
             "scaling",
+            "fly",
         )
     ),
 )

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rookery.sim.compiling import Compilations
 from rookery.tasks.registry import OWN_TASKS, find
 
 NOTICE = (
@@ -127,7 +128,7 @@ def _from_both_ends(jobs: list[KernelCase | str]) -> list[KernelCase | str]:
 
 def _compile(job: KernelCase | str) -> tuple[int, float]:
     """Run an environment, or the learning by an algorithm: how many functions were compiled, and the time, s."""
-    count = _Counter()
+    count = Compilations()
     start = time.perf_counter()
     if isinstance(job, KernelCase):
         _step(job)
@@ -157,7 +158,7 @@ def announce_compiling() -> None:
             last = now
             print(f"rookery: functions compiled so far: {counter.done}", file=sys.stderr, flush=True)
 
-    counter = _Counter(announce)
+    counter = Compilations(announce)
 
 
 def _step(case: KernelCase) -> None:
@@ -189,37 +190,3 @@ def _learn(algorithm: str) -> None:
     quiet = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
         start(settings, Path(folder) / "run").run()
-
-
-class _Counter:
-    """Counts the functions that Numba compiles from now on; those that it finds in its caches do not count.
-
-    Args:
-        begin: takes the module of each of them that is not compiled for the sake of another one.
-    """
-
-    def __init__(self, begin: Callable[[str], None] = lambda module: None) -> None:
-        from numba.core import event
-
-        self.done = 0
-        self._within = 0
-        counter = self
-
-        class Listener(event.Listener):
-            def on_start(self, event: Any) -> None:
-                if counter._within == 0:
-                    begin(event.data["dispatcher"].__module__)
-                counter._within += 1
-                counter.done += 1
-
-            def on_end(self, event: Any) -> None:
-                counter._within -= 1
-
-        self._listener = Listener()
-        event.register("numba:compile", self._listener)
-
-    def stop(self) -> None:
-        """Count no more."""
-        from numba.core import event
-
-        event.unregister("numba:compile", self._listener)

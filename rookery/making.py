@@ -6,12 +6,15 @@ import copy
 import functools
 import importlib
 import math
+import sys
 from collections.abc import Callable
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec
 
 from rookery.experiments.runs import open_run
+from rookery.scaling.cost import DEFAULT_COST
+from rookery.scaling.record import MeasuredTask, remembered_task
 from rookery.sim.config import from_dict, merge
 from rookery.sim.cores import usable_cores
 from rookery.sim.devices import find_device
@@ -28,6 +31,7 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.randomization import ranges as randomization
 from rookery.sim.randomization.distributions import Held
 from rookery.sim.randomization.draw_log import SUFFIXES, DrawLog
+from rookery.sim.threads import limit_kernel_threads
 from rookery.sim.values import plain
 from rookery.tasks.registry import TaskEntry, find
 
@@ -38,10 +42,6 @@ FROZEN = "frozen"
 """Config value of a task with a wrapper: the policy that does not learn, see rookery.sim.task.Wrapper."""
 TASKS_OF_SET = "tasks"
 """Config value of a set: the names of those of its tasks that are wanted."""
-AUTO_CORES = 4
-AUTO_WORLDS = 16
-"""Cores, and worlds for each, from which `shards="auto"` divides the worlds. On two cores processes gain nothing (measured);
-the rest is computed from constants measured there (benchmarks/sharding.py), not measured on more cores."""
 
 
 Arguments = ParamSpec("Arguments")
@@ -152,12 +152,15 @@ def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[
         if shards not in (1, "1", "auto"):
             raise RookeryError("the curriculum of randomization follows all worlds together: leave out shards.")
         shards = 1
-    if isinstance(shards, str):
-        shards = (
-            auto_shards(entry, num_envs, arguments) if shards == "auto" else int(shards) if shards.isdecimal() else 0
-        )
+    threads = None
+    if shards == "auto":
+        shards, threads = auto_way(entry, num_envs, arguments)
+    elif isinstance(shards, str):
+        shards = int(shards) if shards.isdecimal() else 0
     if shards == 1:
-        return make_shard(num_envs=num_envs, **arguments)
+        if threads is not None:
+            limit_kernel_threads(threads)
+        return make_shard(num_envs=num_envs, threads=threads, **arguments)
     check_num_envs(num_envs)
     check_shards(num_envs, shards)
     if entry.wrapper:
@@ -165,21 +168,44 @@ def _divide(entry: TaskEntry, num_envs: int, shards: int | str, arguments: dict[
     return ShardedEnv(make_shard, arguments, num_envs, shards)
 
 
-def auto_shards(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> int:
-    """Processes that make an environment fastest: as many as there are cores, from as many cores and worlds on as it takes
-    for the Python of a step to cost more than processes do (see benchmarks/sharding.py); otherwise 1."""
-    cores = usable_cores()
-    if (
-        not find_engine(arguments["engine"]).shardable
-        or entry.wrapper
-        or cores < AUTO_CORES
-        or not isinstance(num_envs, int)
-    ):
-        return 1
-    if num_envs < AUTO_WORLDS * cores:
-        return 1
-    built = entry.load()(from_dict(entry.load().Config, arguments["config"]))
-    return cores if built.shardable else 1
+def auto_way(entry: TaskEntry, num_envs: int, arguments: dict[str, Any]) -> tuple[int, int | None]:
+    """Processes that make an environment fastest, and threads of a single one; None for all processors.
+
+    `rookery bench scale` measures that for a task on this machine. Without a measurement the model's default constants say it,
+    and a line on standard error.
+
+    Args:
+        entry: of the task.
+        num_envs: worlds.
+        arguments: of `make_shard`.
+    """
+    if not isinstance(num_envs, int) or num_envs < 1:
+        return 1, None  # refused where the worlds are made
+    divisible = is_divisible(entry, arguments["engine"], arguments["config"])
+    measured = remembered_task(entry.id, arguments["engine"])
+    if measured is not None:
+        way, _ = measured.choice(num_envs, divisible)
+        return way.shards, way.threads if way.shards == 1 else None
+    if not divisible:
+        return 1, None
+    way, _ = MeasuredTask(usable_cores(), (), DEFAULT_COST).choice(num_envs, divisible)
+    if way.shards > 1:
+        sentence = (
+            f"{way} on {usable_cores()} processors, by the default model: `rookery bench scale {entry.id}` measures."
+        )
+        print(f"rookery: {sentence}", file=sys.stderr)
+    return way.shards, None
+
+
+def is_divisible(entry: TaskEntry, engine: str, config: dict[str, Any]) -> bool:
+    """True where the worlds of a task can be divided among processes.
+
+    Raises:
+        RookeryError: the config has values that the task lacks.
+    """
+    if entry.members or entry.wrapper or not find_engine(engine).shardable:
+        return False
+    return bool(entry.load()(from_dict(entry.load().Config, config)).shardable)
 
 
 def make_part(

@@ -136,9 +136,13 @@ class Env(abc.ABC):
                 is no option's.
         """
 
-    def stagger(self) -> None:
-        """Spread the worlds' episode clocks evenly, so that time limits do not coincide. For trainers: the first episode of
-        most worlds is then shorter."""
+    def stagger(self) -> Tensor | None:
+        """Spread the worlds' episode clocks evenly, so that time limits do not coincide. For trainers.
+
+        Returns:
+            [N] bool: worlds whose running episode is shorter by it, and so tells nothing of success; None for none.
+        """
+        return None
 
     @abc.abstractmethod
     def close(self) -> None:

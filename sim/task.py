@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -34,6 +34,7 @@ from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
+from rookery.sim.setup_errors import missing
 from rookery.sim.specs import Command, Group
 from rookery.sim.world import World
 
@@ -128,6 +129,12 @@ class Task(Buffers, abc.ABC):
         super().__init__()
         self.cfg = self.Config() if cfg is None else cfg
         self.late = {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for what is not there: an error that says which setup() would have made it."""
+            raise missing(self, name)
 
     @abc.abstractmethod
     def scene(self) -> Scene:
@@ -258,7 +265,9 @@ class Task(Buffers, abc.ABC):
 
     @abc.abstractmethod
     def metrics(self) -> dict[str, Tensor]:
-        """The episode so far, each [N] float32; "success" (0 or 1) and the domain's own figures. Read when it ends."""
+        """The episode so far, each [N] float32; "success" (0 or 1) and the domain's own figures. Read when it ends, by the same
+        names always: NaN where an episode has no such figure, as the time to a goal that was not reached, and does not count in
+        its mean."""
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]] | None:
         """A classical controller as a function from observations to actions, where the task has one. It may read the

@@ -38,9 +38,14 @@ def one_thread_each(function: Callable[P, T]) -> Callable[P, T]:
 
 def limit_threads(count: int) -> None:
     """Let torch and compiled kernels of this process use no more threads than `count`."""
+    torch.set_num_threads(count)
+    limit_kernel_threads(count)
+
+
+def limit_kernel_threads(count: int) -> None:
+    """Let compiled kernels that this thread calls use no more threads than `count`."""
     import numba
 
-    torch.set_num_threads(count)
     numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
 
 

@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from rookery.sim.env import Env
 
 
-def check_compatible(contract: Contract, env: Env, groups: Collection[str] | None = None) -> None:
+WAY_OUT = "use what the policy was trained with, or train and export again"
+
+
+def check_compatible(
+    contract: Contract, env: Env, groups: Collection[str] | None = None, way_out: str = WAY_OUT
+) -> None:
     """Refuse to run the policy of `contract` in an environment where its numbers would mean something else.
 
     Compared: task, control period, names of groups, and everything about observation terms, actions and (with a state
@@ -28,6 +33,7 @@ def check_compatible(contract: Contract, env: Env, groups: Collection[str] | Non
         contract: of the policy.
         env: where it is to run.
         groups: those for which it acts there, where others act for the rest; None for all.
+        way_out: end of the message.
 
     Raises:
         RookeryError: naming the first line that differs and both its values.
@@ -38,7 +44,7 @@ def check_compatible(contract: Contract, env: Env, groups: Collection[str] | Non
     # First: a wrong task explains every other difference.
     mine = {"task_id": contract.task_id, "control_dt": contract.control_dt} | mine
     theirs = {"task_id": env.task_id, "control_dt": env.control_dt} | theirs
-    refuse_differences(mine, theirs, "the environment")
+    refuse_differences(mine, theirs, "the environment", way_out=way_out)
 
 
 def check_groups(contract: Contract, groups: Mapping[str, Group]) -> None:
@@ -64,7 +70,7 @@ def differences(a: Any, b: Any, line: str = "") -> list[tuple[str, Any, Any]]:
     return [d for at, x, y in pairs for d in differences(x, y, at)]
 
 
-def refuse_differences(contract: Any, other: Any, name: str, line: str = "") -> None:
+def refuse_differences(contract: Any, other: Any, name: str, line: str = "", way_out: str = WAY_OUT) -> None:
     """Raise where two JSON values differ.
 
     Args:
@@ -72,6 +78,7 @@ def refuse_differences(contract: Any, other: Any, name: str, line: str = "") -> 
         other: what it is compared with.
         name: of `other` in the message, such as "the environment".
         line: where that part stands in the contract.
+        way_out: end of the message.
 
     Raises:
         RookeryError: naming the first line that differs and both its values.
@@ -83,7 +90,7 @@ def refuse_differences(contract: Any, other: Any, name: str, line: str = "") -> 
     more = f" (and at {len(found) - 1} more)" if len(found) > 1 else ""
     raise RookeryError(
         f"the policy does not fit: at contract line {first}{more} the contract says {short(mine)} and {name} "
-        f"{short(theirs)}; use what the policy was trained with, or train and export again."
+        f"{short(theirs)}; {way_out}."
     )
 
 

@@ -13,6 +13,7 @@ the world's place and the actions: `replay` feeds these and gets the same number
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -209,7 +210,7 @@ def _facts(env: Env, ended: dict[str, Any], seed: int, worlds: Tensor) -> dict[i
     for row, world in enumerate(ended["ids"].tolist()):
         if not worlds[world]:
             continue
-        metrics = {name: float(v[row]) for name, v in ended["metrics"].items()}
+        metrics = {name: x for name, v in ended["metrics"].items() if math.isfinite(x := float(v[row]))}
         out[world] = Facts(
             seed=seed,
             world=world,

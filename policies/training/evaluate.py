@@ -218,7 +218,8 @@ def evaluate(
 
     Returns:
         episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
-        return_std over episodes; returns by group; episode_length_mean in control steps; metrics, the mean of each;
+        return_std over episodes; returns by group; episode_length_mean in control steps; metrics, the mean of each over the
+        episodes that have it, NaN where none has;
         causes, how many episodes ended by each; and of a ConcatEnv tasks, {name: {"episodes", "success_rate",
         "return_mean", "episode_length_mean"}}.
 
@@ -315,10 +316,10 @@ def report(env: Env, columns: dict[str, Tensor], episodes: int) -> dict[str, Any
     task = columns.get("task")
 
     def mean(values: Tensor) -> float:
-        """Over episodes; of several tasks over the means of those that have the figure."""
+        """Over the episodes that have the figure; of several tasks over the means of those that have it."""
         values = values.double()
         if task is None:
-            return values.mean().item()
+            return values.nanmean().item()
         return torch.stack([values[task == i].nanmean() for i in task.unique()]).nanmean().item()
 
     returns = part("return/")

@@ -39,6 +39,7 @@ class EpisodeStatistics:
         success: mean success of the latest `window` episodes, None before there are half as many.
         best: {"success", "steps"} of the best `success` so far.
         latest: the means of the latest iteration in which any episode ended.
+        cut: [N] bool, worlds whose running episode began in the middle, see `Env.stagger`: it will not count; None for none.
     """
 
     def __init__(self, window: int) -> None:
@@ -46,6 +47,7 @@ class EpisodeStatistics:
         self.success: float | None = None
         self.best: dict[str, float] = {}
         self.latest: dict[str, float] = {}
+        self.cut: Tensor | None = None
         self._finished: list[dict[str, Tensor]] = []
         self._recent: list[tuple[float, int]] = []  # (sum of success, episodes) by iteration
 
@@ -57,12 +59,17 @@ class EpisodeStatistics:
         columns |= {f"reward/{k}": v for k, v in episode.get("reward_terms", {}).items()}
         columns |= {f"parameter/{k}": v for k, v in episode.get("parameters", {}).items()}
         columns |= {f"task/{k}": v for k, v in episode.get("task_success", {}).items()}
+        if self.cut is not None:
+            ids = episode["ids"]
+            whole = ~self.cut[ids]
+            self.cut[ids] = False
+            columns = {k: v[whole] for k, v in columns.items()}
         self._finished.append(columns)
 
     def summarize(self, steps: int, reduction: Reduction = ALONE) -> dict[str, float]:
         """Means over the episodes finished since the last call in all processes, as named log figures; empty if there were
-        none, and in all processes but that of rank 0. Of a ConcatEnv's episodes those count that have the figure, and
-        "task/<name>" is the success of each task."""
+        none, and in all processes but that of rank 0. Of each figure those episodes count that have it, for which it is finite;
+        of a ConcatEnv "task/<name>" is the success of each task."""
         gathered = reduction.gather(self._finished)
         finished = [columns for own in gathered or () for columns in own]
         self._finished = []
@@ -71,11 +78,12 @@ class EpisodeStatistics:
         names = list(finished[0])
         table = torch.stack([torch.cat([f[name].double() for f in finished]) for name in names])
         count = table.shape[1]
-        means = dict(zip(names, table.mean(1).tolist(), strict=True))
-        if any(name.startswith("task/") for name in names):  # NaN where an episode's task has no such figure
-            means = {k: v for k, v in zip(names, table.nanmean(1).tolist(), strict=True) if v == v}
+        if not count:
+            return {}
+        table.masked_fill_(~table.isfinite(), torch.nan)  # what JSON has no numbers for, and so no checkpoint
+        means = {k: v for k, v in zip(names, table.nanmean(1).tolist(), strict=True) if v == v}
         returns = [v for k, v in means.items() if k.startswith("return/")]
-        row = {"episodes": count, "return": sum(returns) / len(returns), **means}
+        row = {"episodes": count, **({"return": sum(returns) / len(returns)} if returns else {}), **means}
         if "metric/success" in row:
             self._recent.append((row["metric/success"] * count, count))
             while sum(n for _, n in self._recent[1:]) >= self.window:
@@ -90,11 +98,12 @@ class EpisodeStatistics:
         return row
 
     def state_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """JSON values; `cut` is kept apart."""
         return {"success": self.success, "best": self.best, "latest": self.latest, "recent": self._recent}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Put a saved state back."""
+    def load_state_dict(self, state: dict[str, Any], cut: Tensor | None = None) -> None:
+        """Put a saved state back, and `cut`, which is none of its JSON values."""
+        self.cut = cut
         self.success = state["success"]
         self.best = state["best"]
         self.latest = state["latest"]

@@ -12,6 +12,8 @@ from rookery.sim.envs.shard_states import ShardStates
 
 Tensors = dict[str, dict[str, Tensor]]
 """By file, "algorithm" and "env", and name."""
+CUT = "cut"
+"""Name of `EpisodeStatistics.cut` among an environment's tensors; older checkpoints lack it."""
 WorldAxis = Callable[[str], int | None]
 """`Algorithm.world_axis`."""
 
@@ -28,9 +30,7 @@ def join_parts(parts: Sequence[Tensors], worlds: ShardStates, axis: WorldAxis) -
     for name, first in parts[0]["algorithm"].items():
         at = axis(name)
         algorithm[name] = first if at is None else torch.cat([p["algorithm"][name] for p in parts], at)
-    env = {
-        name: torch.cat([p["env"][name] for p in parts]) for name in parts[0]["env"] if name.startswith("observation/")
-    }
+    env = {name: torch.cat([p["env"][name] for p in parts]) for name in parts[0]["env"] if _by_world(name)}
     if env:
         joined = worlds.join([under("env", p["env"], "/") for p in parts])
         env |= {f"env/{name}": x for name, x in joined.items()}
@@ -52,10 +52,15 @@ def split_parts(tensors: Tensors, worlds: ShardStates, axis: WorldAxis) -> list[
             own[name] = piece
     env: list[dict[str, Tensor]] = [{} for _ in range(size)]
     for name, whole in tensors["env"].items():
-        if name.startswith("observation/"):
+        if _by_world(name):
             for own, piece in zip(env, whole.chunk(size), strict=True):
                 own[name] = piece.contiguous()
     if tensors["env"]:
         for own, state in zip(env, worlds.split(under("env", tensors["env"], "/")), strict=True):
             own.update({f"env/{name}": x for name, x in state.items()})
     return [{"algorithm": a, "env": e} for a, e in zip(algorithm, env, strict=True)]
+
+
+def _by_world(name: str) -> bool:
+    """True for what a runner keeps of its worlds, one row for each, beside the environment's own state."""
+    return name.startswith("observation/") or name == CUT

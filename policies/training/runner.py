@@ -18,10 +18,11 @@ from rookery.policies.training import checkpoint, store
 from rookery.policies.training.interruption import Interrupted, Interruption
 from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
-from rookery.policies.training.parts import join_parts, split_parts
+from rookery.policies.training.parts import CUT, join_parts, split_parts
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.buffers import under
+from rookery.sim.compiling import compiling_s
 from rookery.sim.envs.shard_states import ShardStates
 from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.threads import one_thread_each
@@ -60,7 +61,7 @@ class Runner:
         rank: of this process.
         alone: whether it has had the folder for itself, with no other process that trains in it or together with it.
         iteration: updates made so far.
-        seconds: s spent collecting and learning.
+        seconds: s spent collecting and learning, without those in which kernels were compiled.
         figures: of the latest update.
         episodes: figures of finished episodes.
         randomization_share: of the distributions' width that a curriculum draws, 0 to 1; None without one.
@@ -235,19 +236,18 @@ class Runner:
         Raises:
             RookeryError: a figure is not a number.
         """
-        start = time.perf_counter()
+        start, compiled = time.perf_counter(), compiling_s()
         sent = self._reduction.sent
         self._collect()
         if self.randomization_share is not None:
             self._note_share()
         middle = time.perf_counter()
-        figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
+        self.figures = figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
         end = time.perf_counter()
-        self.figures = figures
         samples = self.algorithm.steps_per_update * self._reduction.size
         self.steps += samples
         self.iteration += 1
-        self.seconds += end - start
+        self.seconds += end - start - (compiling_s() - compiled)
         if self.algorithm.rollout_steps:
             samples *= sum(group.count for group in self.env.groups.values())
         diverged = [name for name, value in figures.items() if math.isnan(value)]
@@ -276,7 +276,7 @@ class Runner:
         for _ in range(self.algorithm.rollout_steps):
             if self.obs is None:
                 self.obs, _ = self.env.reset()
-                self.env.stagger()
+                self.episodes.cut = self.env.stagger()
             actions = self.algorithm.act(self.obs)
             result = self.env.step(actions)
             self.algorithm.observe(self.obs, actions, result)
@@ -291,7 +291,7 @@ class Runner:
             the checkpoint's folder.
 
         Raises:
-            RookeryError: the disk is full or the folder cannot be written; older checkpoints are left as they are.
+            RookeryError: NaN in the policy, a full disk, or a folder that cannot be written; older checkpoints are left.
         """
         tensors = self._tensors()
         if "provenance" in self.contract:
@@ -299,7 +299,7 @@ class Runner:
         if self._refresh is not None:
             self._refresh(self.contract)
         # the policy first: a kill after the last checkpoint, which nothing resumes, must not leave an older policy beside it
-        store.save_policy(self.folder, self.env.deployed(self.algorithm.policies()), self.contract)
+        store.save_policy(self.folder, store.sound(self.env.deployed(self.algorithm.policies())), self.contract)
         path = checkpoint.write(self.folder, self.steps, tensors, self._state())
         self._there = None
         checkpoint.remove_old(self.folder, self.config.keep, self.steps)
@@ -343,12 +343,11 @@ class Runner:
                 self.env.load_state_dict(env_state)
         except (KeyError, ValueError, RuntimeError) as error:
             raise RookeryError(f"{path} does not fit this environment ({error}): use its own settings.") from error
-        device = self.env.device
-        self.obs = {name: x.to(device) for name, x in under("observation", tensors["env"], "/").items()} or None
+        self.obs = {k: x.to(self.env.device) for k, x in under("observation", tensors["env"], "/").items()} or None
         self.steps = state["steps"]
         self.iteration = state["iteration"]
         self.seconds = state["seconds"]
-        self.episodes.load_state_dict(state["episodes"])
+        self.episodes.load_state_dict(state["episodes"], tensors["env"].get(CUT))
         self._note_share()
 
     def _note_share(self) -> None:
@@ -361,6 +360,7 @@ class Runner:
         if self.obs is not None:
             env |= {f"observation/{name}": x for name, x in self.obs.items()}
             env |= {f"env/{name}": x for name, x in self.env.state_dict().items()}
+            env |= {} if self.episodes.cut is None else {CUT: self.episodes.cut}
         own = {"algorithm": self.algorithm.state_dict(), "env": env}
         if self._worlds is None:
             return own

@@ -17,7 +17,8 @@ class RunnerConfig:
     total_steps: int = 5_000_000
     """Control steps over all worlds, those before a resume included; samples for an algorithm that learns from a dataset."""
     time_limit_s: float | None = None
-    """Stop after this many seconds of training, those before a resume included; none for no limit. A resumed run keeps it."""
+    """Stop after this many seconds of training, those before a resume included and those that kernels take to compile not; none
+    for no limit. A resumed run keeps it."""
     target_success: float | None = None
     """Stop when the mean success of the latest `success_window` episodes, with exploration, reaches this; none for never."""
     success_window: int = 512

@@ -36,14 +36,10 @@ def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[
         RookeryError: the folder cannot be written or the disk is full.
     """
     folder = Path(folder)
-    contract = copy.deepcopy(contract)
-    groups = contract.setdefault("groups", {})
+    contract = declared_with(policies, contract)
     try:
         make_folder(folder)
         for name, policy in policies.items():
-            group = name if name in groups else re.sub(r"_\d+$", "", name)
-            declared = groups.setdefault(group if group in groups else name, {})
-            declared["stages"] = policy.to_json()
             tensors = {k: v.detach().cpu().contiguous() for k, v in policy.state_dict().items()}
             metadata = {"stages": json.dumps(policy.to_json()), "sha256": _digest(tensors)}
             file = "policy.safetensors" if len(policies) == 1 else f"policy_{name}.safetensors"
@@ -51,6 +47,32 @@ def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[
         replace(folder / "contract.json", json.dumps(contract, indent=1).encode())
     except OSError as error:
         raise unwritable(folder, error) from error
+
+
+def declared_with(policies: dict[str, Policy], contract: dict[str, Any]) -> dict[str, Any]:
+    """A copy of a contract whose ``groups[group]`` have the stages of the policies, by group or "<group>_<i>"."""
+    contract = copy.deepcopy(contract)
+    groups = contract.setdefault("groups", {})
+    for name, policy in policies.items():
+        group = name if name in groups else re.sub(r"_\d+$", "", name)
+        declared = groups.setdefault(group if group in groups else name, {})
+        declared["stages"] = policy.to_json()
+    return contract
+
+
+def sound(policies: dict[str, Policy]) -> dict[str, Policy]:
+    """The same policies, none of which holds NaN: the last gradient step before a checkpoint shows in no figure.
+
+    Raises:
+        RookeryError: one does.
+    """
+    for name, policy in policies.items():
+        if fault := policy.fault():
+            raise RookeryError(
+                f"training diverged: the policy of {name!r} holds {fault}, and is not saved: begin from what was saved "
+                "before with --init and a lower learning rate, or look for rewards or observations without bounds."
+            )
+    return policies
 
 
 def load_policy(folder: Path | str) -> tuple[dict[str, Policy], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""`rookery bench env`: steps per second of an environment, and of its engine with no task around it.
+"""`rookery bench env`: steps per second of an environment, and of its engine with no task around it; `scale`: bench_scale.py.
 
 Both are measured in one process, in short slices that take turns, so that whatever else the machine does falls on both;
 the figures are medians over slices, and the efficiency is the median of the ratios of neighboring slices.
@@ -17,9 +17,7 @@ from rookery.cli.options import (
     Action,
     Engine,
     Json,
-    NumEnvs,
     Obs,
-    Randomize,
     Seed,
     Shards,
     Task,
@@ -35,14 +33,17 @@ if TYPE_CHECKING:
 
     from rookery.sim.env import Env
     from rookery.sim.envs.vec_env import VecEnv
-    from rookery.sim.specs import Group
     from rookery.sim.world import World
 
 EXAMPLES = """
   rookery bench env drone-hover
   rookery bench env drone-hover --action rotor_thrust --num-envs 1024 --seconds 10 --json
   rookery bench env drone-hover --engine pybullet --num-envs 8
+  rookery bench scale go2-velocity
 """
+SECONDS = 5.0
+"""Wall time that an environment is measured for by default, s."""
+WORLDS = 1024
 SLICE_S = 0.25
 """Wall time of one slice, s: long compared with the clock's resolution, short compared with changes of the machine's load."""
 RAW_STEPS = 10
@@ -56,35 +57,62 @@ class Args:
 
     raw = one call of the engine for the K physics steps of a control step, from the environment's own states;
     efficiency = physics steps per second in the environment / raw.
+
+    scale: steps per second of a training's environment by processes and threads of this machine, the learner's share of an
+    iteration, and what --shards auto takes from then on.
     """
 
-    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WHAT", help="What to measure: env.")]
+    what: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="WHAT", help="What to measure: env or scale.")]
     task: Task
     engine: Engine = None
     action: Action = None
     obs: Obs = None
-    num_envs: NumEnvs = 1024
-    seconds: Annotated[float, tyro.conf.arg(metavar="S", help="Wall time to measure for; warming up is extra.")] = 5.0
-    randomize: Randomize = "none"
+    num_envs: Annotated[
+        int | None,
+        tyro.conf.arg(
+            metavar="N", help="Worlds stepped together; 1024 by default, of scale those of the task's preset."
+        ),
+    ] = None
+    seconds: Annotated[
+        float | None,
+        tyro.conf.arg(
+            metavar="S", help="Wall time to measure for, 5 by default; of scale in each way, 2. Warming up is extra."
+        ),
+    ] = None
+    randomize: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="RANGES",
+            help="Domain randomization: none, default, all, or a TOML file of ranges; none by default, of scale the preset's.",
+        ),
+    ] = None
     task_config: TaskConfig = ()
     shards: Shards = "auto"
     seed: Seed = 0
+    steps_only: tyro.conf.FlagCreatePairsOff[
+        Annotated[bool, tyro.conf.arg(help="Leave out the iterations of the preset's training that scale measures.")]
+    ] = False
     json: Json = False
 
 
 def run(args: Args) -> int:
     """Measure and print."""
-    if args.what != "env":
-        raise unknown("benchmark", args.what, ["env"])
-    positive("--seconds", args.seconds)
+    if args.what not in ("env", "scale"):
+        raise unknown("benchmark", args.what, ["env", "scale"])
+    if args.seconds is not None:
+        positive("--seconds", args.seconds)
+    if args.what == "scale":
+        from rookery.cli.bench_scale import run_scale
+
+        return run_scale(args)
     from rookery import make
 
     config = task_config(args.task_config, args.action, args.obs)
     env = make(
-        args.task, args.num_envs, engine=args.engine, seed=args.seed, randomize=args.randomize, config=config,
-        shards=args.shards,
+        args.task, WORLDS if args.num_envs is None else args.num_envs, engine=args.engine, seed=args.seed,
+        randomize=args.randomize or "none", config=config, shards=args.shards,
     )  # fmt: skip
-    result = {"task": args.task, "engine": env.engine} | measure(env, args.seconds)
+    result = {"task": args.task, "engine": env.engine} | measure(env, args.seconds or SECONDS)
     env.close()
     if args.json:
         print_json(result)
@@ -105,6 +133,7 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
         efficiency; stages, the share of each of `rookery.experiments.step_times.STAGES` in a step, empty for shards;
         num_envs, shards, actions (the kind, by group) and slices.
     """
+    from rookery.scaling.measure import env_slice, random_actions
     from rookery.sim.engines import make_world
     from rookery.sim.envs.concat_env import only_task
     from rookery.sim.envs.sharded_env import ShardedEnv
@@ -115,11 +144,11 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
     task = inner.one.task if isinstance(inner, ShardedEnv) else inner.task
     k = task.physics_steps
     raw = make_world(env.engine, task.scene(), env.num_envs)
-    actions = _random_actions(env)
+    actions = random_actions(env)
     env.reset()
     env.stagger()
     slice_s = min(SLICE_S, seconds / 4)
-    _env_slice(env, actions, slice_s)  # compiles kernels, fills caches
+    env_slice(env, actions, slice_s)  # compiles kernels, fills caches
     _raw_slice(inner, raw, k, slice_s)
     rates: list[tuple[float, float]] = []
     end = time.perf_counter() + seconds
@@ -127,7 +156,7 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
         pair = {}
         # Who goes first alternates too: a machine that slows down must not favor one of the two.
         for which in ("env", "raw") if len(rates) % 2 == 0 else ("raw", "env"):
-            pair[which] = _env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner, raw, k, slice_s)
+            pair[which] = env_slice(env, actions, slice_s) if which == "env" else _raw_slice(inner, raw, k, slice_s)
         rates.append((pair["env"], pair["raw"]))
     raw.close()
     stages = {}
@@ -151,38 +180,12 @@ def measure(env: Env, seconds: float) -> dict[str, Any]:
 def _stage_shares(env: Env, inner: VecEnv, actions: list[dict[str, Tensor]], seconds: float) -> dict[str, float]:
     """Share of each stage in the steps of some seconds, which the other figures do not contain: timing takes time."""
     from rookery.experiments.step_times import stage_clock
+    from rookery.scaling.measure import env_slice
 
     with stage_clock(inner) as clock:
         start = time.perf_counter()
-        _env_slice(env, actions, seconds)
+        env_slice(env, actions, seconds)
         return clock.shares(time.perf_counter() - start)
-
-
-def _random_actions(env: Env) -> list[dict[str, Tensor]]:
-    """Some sets of uniform actions, whatever a mask allows, made before the clock runs."""
-    import torch
-
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(group: Group) -> Tensor:
-        action = torch.rand(env.num_envs, group.count, group.action.size, generator=generator) * 2 - 1
-        for k, choice in enumerate(group.action.choices):
-            action[..., k] = torch.randint(len(choice.options), action.shape[:-1], generator=generator)
-        return action.to(env.device)
-
-    return [{name: draw(group) for name, group in env.groups.items()} for _ in range(16)]
-
-
-def _env_slice(env: Env, actions: list[dict[str, Tensor]], seconds: float) -> float:
-    """Control steps per second of the environment."""
-    start = time.perf_counter()
-    steps = 0
-    while True:
-        env.step(actions[steps % len(actions)])
-        steps += 1
-        elapsed = time.perf_counter() - start
-        if elapsed >= seconds:
-            return steps / elapsed
 
 
 def _raw_slice(env: Env, raw: World, k: int, seconds: float) -> float:

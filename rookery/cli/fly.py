@@ -29,9 +29,11 @@ EXAMPLES = """
   rookery fly bundle --link mavlink://:14540 --seconds 30
   rookery fly bundle --link mavlink://:14540?hover=0.5 --command target=0,0,1.5 --safety safety.toml --log flight.mcap
   rookery fly bundle --link crazyflie://127.0.0.1:19850
+  rookery fly bundle --link "betaflight:///dev/ttyACM0?hover=0.4&tracker=14810"
   rookery fly reach --link "canopen://can0?nodes=1-7&gripper=8&tracker=14810"
   rookery fly lift --link "dynamixel:///dev/ttyUSB0?ids=1-7&gripper=8&tracker=14810"
   rookery fly walk --link unitree://eth0 --command velocity=0.5,0,0
+  rookery fly reach --link "ros2://eth0?domain=0&tracker=14810"
   rookery fly walk --dry-run --gamepad /dev/input/js0
   rookery fly walk --dry-run --motion motion.npz --log log.mcap
   rookery fly bundle --link mavlink://:14540 --link mavlink://:14541

@@ -15,6 +15,7 @@ import torch
 
 from rookery.experiments.opponents import FILE as OPPONENTS
 from rookery.experiments.opponents import Opponents, against, copy_opponents, member_files, read_opponents, reweighing
+from rookery.experiments.own_terms import refuse_other_terms
 from rookery.experiments.runs import find_run, link_latest, new_run, open_run, write_json
 from rookery.experiments.settings import FILE, RunSettings, save_settings
 from rookery.experiments.skills import SKILLS, keep_skills, refuse_other_skills
@@ -36,7 +37,7 @@ from rookery.policies.training.logging import Progress, Terminal
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
-from rookery.policies.training.store import FULL, unwritable
+from rookery.policies.training.store import FULL, declared_with, unwritable
 from rookery.policies.training.warm_start import warm_start, with_limit_of
 from rookery.sim.config import merge
 from rookery.sim.devices import find_device, nth_device
@@ -51,6 +52,7 @@ from rookery.sim.trust import refuse_untrusted as refuse_untrusted_task
 from rookery.sim.trust import remember
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
+from rookery.sim2real.compatibility import check_compatible
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 from rookery.sim2real.task_source import task_source
@@ -159,6 +161,7 @@ def start(
         settings = dataclasses.replace(settings, skills=str(Path(settings.skills).resolve()))
     settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
     try:
+        refuse_other_terms(settings.task, settings.engine, merge(settings.train_overrides, settings.task_config))
         contract = contract_of(settings, algorithm.env)
         folder = new_run(settings.task, out)
     except RookeryError:
@@ -253,9 +256,32 @@ def resume(
     settings, contract, folder = read_resumed(run, changes, task, device)
     kept = folder / RANGES
     algorithm, _ = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder)
-    runner = runner_of(settings, algorithm, folder, contract, saved=saved)
-    runner.load(run)
+    try:
+        refuse_changed_task(contract, algorithm, folder)
+        runner = runner_of(settings, algorithm, folder, contract, saved=saved)
+        runner.load(run)
+    except RookeryError:
+        algorithm.close()
+        algorithm.env.close()
+        raise
     return Training(settings, runner)
+
+
+def refuse_changed_task(contract: dict[str, Any], algorithm: Algorithm, folder: Path) -> None:
+    """Refuse to go on where numbers mean something else than when the run began, as after an edit of its task: the policy would
+    be trained on what its contract does not say.
+
+    Args:
+        contract: of the run.
+        algorithm: made anew, with its environment.
+        folder: of the run.
+
+    Raises:
+        RookeryError: naming the first line that differs.
+    """
+    began = Contract.from_json(declared_with(algorithm.env.deployed(algorithm.policies()), contract))
+    way_out = f"put the task back as it was, or begin a new run from this policy with --init {folder}"
+    check_compatible(began, algorithm.env.acting, way_out=way_out)
 
 
 def read_resumed(

@@ -20,7 +20,7 @@ import torch
 
 from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import RANGES, Training, begin, read_resumed, runner_of, start
+from rookery.experiments.training import RANGES, Training, begin, read_resumed, refuse_changed_task, runner_of, start
 from rookery.making import WorkerPart
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interruption
@@ -195,5 +195,6 @@ def _joined(order: dict[str, Any], part: WorkerPart, reduction: Reduction) -> Tr
     _, algorithm, worlds = begin(first, str(kept) if kept.exists() else settings.randomize, folder, part)
     runner = runner_of(settings, algorithm, folder, order["contract"], reduction=reduction, worlds=worlds)
     if begun:
+        refuse_changed_task(order["contract"], algorithm, folder)
         runner.load(folder)
     return Training(settings, runner)

@@ -146,7 +146,8 @@ def row_actions(actions: Any, shape: tuple[int, int], device: torch.device | str
 
 
 def episode_means(info: dict[str, Any]) -> dict[str, float]:
-    """Means over the episodes that ended in a step: return, length in control steps, and the task's metrics; {} for none."""
+    """Means over the episodes that ended in a step: return, length in control steps, and the task's metrics, of those that have
+    them; {} for none."""
     if "episode" not in info:
         return {}
     episode = info["episode"]
@@ -159,5 +160,11 @@ def episode_means(info: dict[str, Any]) -> dict[str, float]:
     }
     if not episode["metrics"]:
         return out
-    means = np.add.reduce(table(episode["metrics"]), 1) / np.float32(len(length))
-    return out | dict(zip(episode["metrics"], means.tolist(), strict=True))
+    metrics = table(episode["metrics"])
+    means = np.add.reduce(metrics, 1) / np.float32(len(length))
+    found = dict(zip(episode["metrics"], means.tolist(), strict=True))
+    if not np.isfinite(means).all():
+        found = {
+            k: float(np.mean(x[np.isfinite(x)])) for k, x in zip(found, metrics, strict=True) if np.isfinite(x).any()
+        }
+    return out | found

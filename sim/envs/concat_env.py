@@ -153,9 +153,8 @@ class ConcatEnv(Env):
         self._terms.hand_on()
         return self._observations(obs), {}
 
-    def stagger(self) -> None:
-        for e in self.parts.values():
-            e.stagger()
+    def stagger(self) -> Tensor:
+        return torch.cat([e.stagger() for e in self.parts.values()])
 
     @one_thread_each
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:

@@ -135,7 +135,11 @@ class EpisodeLog(Buffers):
             "ids" [m]; "length" [m] control steps; "cause" [m], 0 for the time limit, i for ``task.causes[i - 1]``, one
             more than there are causes for diverged physics; "return" {group: [m]}, mean over agents, or
             {"group/objective": [m]} of a vector reward; "reward_terms" {"group/term": [m]}, weighted sums; "metrics"
-            {name: [m]}, of the task, but that an episode whose physics diverged is no success. The tables are read-only.
+            {name: [m]}, of the task, but that an episode whose physics diverged is no success; NaN where an episode has no such
+            figure. The tables are read-only.
+
+        Raises:
+            RookeryError: metrics of other names than before, or a success that is no number.
         """
         by_term, by_objective = self._summarize(ids)
         return {"ids": torch.from_numpy(ids), "length": torch.from_numpy(length), "cause": torch.from_numpy(cause),
@@ -155,12 +159,23 @@ class EpisodeLog(Buffers):
         metrics = by_name(self.task, "metrics", self.task.metrics())
         names = tuple(metrics)
         if names != self._metrics.names:
+            if self._metrics.names:
+                raise RookeryError(
+                    f"{type(self.task).__name__}.metrics() gives {list(names)}, and gave {list(self._metrics.names)} before: "
+                    "let it give the same names always, with NaN for what an episode does not have."
+                )
             if self.task.headline not in ("success", *names):
                 raise unknown(f"metric, the headline of {type(self.task).__name__},", self.task.headline, names)
             self._metrics = TensorTable(names, [(self._num_envs,)] * len(names), "measures")
         self._metrics.update(metrics)
         out = np.empty((len(names), len(ids)), np.float32)
         kernels.pick(self._metrics.rows, ids, out)
-        if "success" in names:  # measured after the engine put the world back
-            out[names.index("success"), cause > len(self.task.causes)] = 0.0
+        if "success" in names:
+            success = out[names.index("success")]
+            success[cause > len(self.task.causes)] = 0.0  # measured after the engine put the world back
+            if not np.isfinite(success).all():
+                raise RookeryError(
+                    f"the metric 'success' of {type(self.task).__name__} is NaN or infinite in world "
+                    f"{ids[~np.isfinite(success)][0]}: let it be 0 or 1."
+                )
         return Columns(names, out)

@@ -30,6 +30,7 @@ from torch import Tensor
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import observation_kernels as kernels
 from rookery.sim.envs.delays import MAX_DELAY
+from rookery.sim.envs.finite import refuse_nan
 from rookery.sim.envs.observation_layout import ObservationLayout
 from rookery.sim.envs.parameter_kernels import observing
 from rookery.sim.errors import RookeryError
@@ -269,6 +270,7 @@ def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tenso
     start = 0
     for t in declared:
         x[..., start : start + t.size].mul_(t.scale).clamp_(-t.clip, t.clip)
+        refuse_nan(f"target {t.name!r}", x[..., start : start + t.size])
         start += t.size
     return x
 

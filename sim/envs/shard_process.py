@@ -80,8 +80,8 @@ class ShardServer:
         self._recorded.clear()
         self.env.record_terms(record if on else None)
 
-    def stagger(self) -> None:
-        self.env.stagger()
+    def stagger(self) -> Tensor | None:
+        return self.env.stagger()
 
     def episode_start(self) -> Tensor:
         return self.env.episode_start

@@ -25,6 +25,7 @@ from rookery.sim.envs.clock import clock
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.disturbances import Disturbances
 from rookery.sim.envs.episodes import EpisodeLog
+from rookery.sim.envs.finite import refuse_nan, refuse_nan_at_ends
 from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_groups, target_values
 from rookery.sim.envs.parameters import drawn_now, env_parameters
 from rookery.sim.errors import RookeryError, unknown
@@ -190,8 +191,8 @@ class VecEnv(Buffers, Env):
         self.world.forward(ids)
         self._log.reset(where)
 
-    def stagger(self) -> None:
-        self.steps.copy_((self._all + self.first) * self.max_episode_steps // self.total)
+    def stagger(self) -> Tensor:
+        return self.steps.copy_((self._all + self.first) * self.max_episode_steps // self.total) > 0
 
     @one_thread_each
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
@@ -252,6 +253,7 @@ class VecEnv(Buffers, Env):
         self, where: NDArray[np.int64], obs: dict[str, Tensor], cause: Tensor
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ids = torch.from_numpy(where)
+        refuse_nan_at_ends(obs, ids, self._terms)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
         if (active := self.task.active()) is not None:
             info["final_active"] = {g: mask.clone() for g, mask in active.items()}
@@ -286,7 +288,7 @@ class VecEnv(Buffers, Env):
     def _state(self, ids: NDArray[np.int64] | None) -> Tensor:
         """`state`; where worlds `ids` are given, the other rows may be zero."""
         if (own := self.task.state()) is not None:
-            return own
+            return refuse_nan("state for a central critic", own)
         out = (torch.empty if ids is None else torch.zeros)(self.num_envs, self.state_size)
         first = 0
         for g, p in self._pipelines.items():

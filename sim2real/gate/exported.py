@@ -29,7 +29,7 @@ TOLERANCE = 1e-4
 def without_c(policies: Mapping[str, Policy]) -> str:
     """Why the gate has no C of these policies to run; "" where it has."""
     if any(p.targets for p in policies.values()):
-        return "a policy with a state estimator is checked by `rookery export --check`"
+        return "the C of a policy with a state estimator is checked by `rookery export --check`"
     return next((p.chain.c_refused for p in policies.values() if p.chain.c_refused), "")
 
 

@@ -20,6 +20,7 @@ from rookery.sim2real.gate.combinations import Combinations, Wider, search_combi
 from rookery.sim2real.gate.exported import TOLERANCE, Compared, NativeAct, compile_policies, without_c
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
 from rookery.sim2real.gate.intervals import check_episodes
+from rookery.sim2real.gate.onnx_answers import onnx_difference
 from rookery.sim2real.gate.profile import Profile, load_profile
 from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Figure, Margin, Report
 from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
@@ -28,6 +29,8 @@ from rookery.sim2real.gate.trials import ACTION_CHANGE, Outcome, Trials
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
 
+ONNX_WORLDS = 4
+"""Worlds in which a policy plays for the comparison of its ONNX."""
 MEANING = (
     "mean size of an action component's change between control steps, in units of [-1, 1]; another option counts 1"
 )
@@ -53,7 +56,7 @@ class GateSettings:
         combinations: drawn from the profile's ranges.
         engines: besides the task's own.
         seed: of everything.
-        cases: also try engines, physics steps and the exported C.
+        cases: also try engines, physics steps and the exported C, or ONNX where there is no C.
         beyond: also sweep what the profile does not require: other factors, other directions, and past the required ends.
             The verdict and the score do not need it.
         search: rounds of the search for the worst combination.
@@ -250,7 +253,7 @@ class Gate:
         if self._policies is None or self._contract is None:
             return Case(name, NOT_APPLICABLE, note="no policy to export")
         if reason := without_c(self._policies):
-            return Case(name, NOT_APPLICABLE, note=reason)
+            return self._exported_onnx(self._policies, self._contract, reason)
         self._note(name)
         with tempfile.TemporaryDirectory(prefix="rookery-gate-") as folder:
             try:
@@ -266,6 +269,21 @@ class Gate:
                 trials.env.close()
         note = f"largest difference of actions from torch {compared.difference:.2g}"
         return self._case(name, outcome, note, compared.difference <= TOLERANCE)
+
+    def _exported_onnx(self, policies: Mapping[str, Policy], contract: Contract, reason: str) -> Case:
+        """ONNX Runtime answers what torch has acted on; `reason` says why there is no C to act."""
+        name = "exported ONNX"
+        self._note(name)
+        env, act = self._open(ONNX_WORLDS)
+        with tempfile.TemporaryDirectory(prefix="rookery-gate-") as folder:
+            try:
+                difference = onnx_difference(policies, contract, env, act, Path(folder), self._settings.seed)
+            except RookeryError as e:
+                return Case(name, "skipped", note=str(e))
+            finally:
+                env.close()
+        verdict = "pass" if difference <= TOLERANCE else "fail"
+        return Case(name, verdict, note=f"largest difference of actions from torch {difference:.2g}; {reason}")
 
 
 def _finite(value: float) -> float | None:

@@ -37,7 +37,7 @@ class Outcome:
         success: [E] bool of the episodes.
         figures: [E, F] everything that is known of them: length, returns, metrics, and a sum over all that was observed, which
             differs where anything does.
-        means: of the task's metrics over the episodes, by name, and of ACTION_CHANGE.
+        means: of the task's metrics over the episodes that have them, by name, and of ACTION_CHANGE.
     """
 
     success: NDArray[np.bool_]
@@ -135,7 +135,7 @@ class Trials:
         assert rows is not None
         self.episodes_run += wanted
         each = zip(success.reshape(-1, self.episodes), rows.reshape(-1, self.episodes, rows.shape[1]), strict=True)
-        return [Outcome(s, f, dict(zip(names, f.mean(0).tolist(), strict=False))) for s, f in each]
+        return [Outcome(s, f, _means(names, f)) for s, f in each]
 
     def _set(self, points: Sequence[Point], seed: int) -> None:
         """Hand the values of the points to the worlds; worlds that are left over repeat the last point."""
@@ -149,6 +149,13 @@ class Trials:
         drawn = np.repeat(values, self.episodes, 0)
         log = DrawLog(self.env.task_id, seed, self.env.num_envs, self._names, worlds, np.zeros_like(worlds), drawn)
         self.env.randomization.replay(log)
+
+
+def _means(names: Sequence[str], figures: NDArray[np.float64]) -> dict[str, float]:
+    """Means of the first columns of figures [E, F], each over the episodes that have it; those that none has are left out."""
+    columns = torch.from_numpy(figures)[:, : len(names)]
+    means = columns.masked_fill(~columns.isfinite(), torch.nan).nanmean(0)
+    return {name: mean for name, mean in zip(names, means.tolist(), strict=True) if mean == mean}
 
 
 class _Changes:

@@ -292,7 +292,10 @@ def _arrays(struct: Any) -> list[str]:
 
 
 def _quaternion(m: Array) -> Array:
-    """[4] wxyz of a matrix [3, 3], by Bar-Itzhack's symmetric matrix, whose largest eigenvector it is."""
+    """[4] wxyz of a matrix [3, 3], by Bar-Itzhack's symmetric matrix, whose largest eigenvector it is; NaN of one that is not
+    finite, which angles that are none lead to."""
+    if not np.isfinite(m).all():
+        return np.full(4, np.nan, np.float32)
     k = np.array((
         (m[0, 0] + m[1, 1] + m[2, 2], m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]),
         (0.0, m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[2, 0] + m[0, 2]),

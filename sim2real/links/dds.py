@@ -1,4 +1,5 @@
-"""DDS under Unitree's topics: a participant on one network interface, with readers and writers of messages of a fixed size.
+"""DDS under topics of Unitree and of ROS 2: a participant on one network interface, with readers and writers of messages of a
+fixed size, or of cyclonedds's own classes.
 
     participant = Participant("eth0")
     states = participant.reader("rt/lowstate", LOW_STATE)
@@ -37,8 +38,11 @@ KEPT = 8  # messages that wait to be taken
 DOMAINS = 233  # so many have UDP ports
 
 
-def cyclone() -> ModuleType:
+def cyclone(extra: str = "unitree") -> ModuleType:
     """The package, with the modules used here.
+
+    Args:
+        extra: of this package, that installs it.
 
     Raises:
         RookeryError: it is not installed.
@@ -54,7 +58,7 @@ def cyclone() -> ModuleType:
         import cyclonedds.sub
         import cyclonedds.topic
     except ImportError:
-        raise RookeryError("DDS needs cyclonedds: pip install 'rookery[unitree]'.") from None
+        raise RookeryError(f"DDS needs cyclonedds: pip install 'rookery[{extra}]'.") from None
     return cyclonedds  # type: ignore[no-any-return]
 
 
@@ -121,7 +125,9 @@ class Participant:
             self._domain = _domain(self._dds, interface, domain)
             self._participant = self._dds.domain.DomainParticipant(domain)
         except self._dds.core.DDSException as error:
-            raise RookeryError(f"DDS does not begin on {interface}, domain {domain}: {error}") from None
+            given = "CYCLONEDDS_URI" in os.environ
+            hint = ": CYCLONEDDS_URI is read too, let it name no interface and no participant index" if given else ""
+            raise RookeryError(f"DDS does not begin on {interface}, domain {domain} ({error}){hint}.") from None
 
     def _topic(self, name: str, kind: Any) -> Any:
         return self._dds.topic.Topic(self._participant, name, kind)
@@ -134,15 +140,18 @@ class Participant:
 
     def objects(self, name: str, kind: Any) -> Any:
         """cyclonedds's own reader of a class of messages from other participants."""
-        return self._dds.sub.DataReader(
-            self._participant, self._topic(name, kind), self._qos(self._dds.qos.Policy.IgnoreLocal.Participant)
-        )
+        local = self._dds.qos.Policy.IgnoreLocal.Participant
+        return self._kept(self._dds.sub.DataReader(self._participant, self._topic(name, kind), self._qos(local)))
 
     def objects_writer(self, name: str, kind: Any) -> Any:
         """cyclonedds's own writer of a class of messages; it sends again what readers that ask for it have missed."""
-        return self._dds.pub.DataWriter(
-            self._participant, self._topic(name, kind), self._qos(self._dds.qos.Policy.Reliability.Reliable(0))
-        )
+        reliable = self._dds.qos.Policy.Reliability.Reliable(0)
+        return self._kept(self._dds.pub.DataWriter(self._participant, self._topic(name, kind), self._qos(reliable)))
+
+    def _kept(self, entity: Any) -> Any:
+        """With a reference to this: cyclonedds ends what a participant has made when nobody holds it any more."""
+        entity.participant_of_it = self
+        return entity
 
     def reader(self, name: str, message: Message) -> TopicReader:
         """A reader of messages that other participants send to a topic."""
@@ -161,10 +170,9 @@ class _Received:
 
 
 class TopicReader:
-    """Writes messages of one topic; see Participant."""
+    """Reads messages of one topic; see Participant."""
 
     def __init__(self, participant: Participant, topic: str, message: Message) -> None:
-        self._participant = participant
         self._reader = participant.objects(topic, _kind(message))
         self._message = message
 
@@ -183,7 +191,6 @@ class TopicWriter:
     """To one topic; see Participant."""
 
     def __init__(self, participant: Participant, topic: str, message: Message) -> None:
-        self._participant = participant
         kind = _kind(message)
         self._writer = participant.objects_writer(topic, kind)
         self._message = message

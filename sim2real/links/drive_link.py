@@ -67,6 +67,7 @@ class DriveLink(Link):
         period: s, between two positions.
         numbers: of the joints' drives in the contract's order of joints; "" for 1, 2, ...
         most: the highest number of a drive.
+        gripper: number of the gripper's drive, 0 for none; None for the address's option.
 
     Raises:
         RookeryError: an option is wrong, or the contract's commands lead to no joint positions.
@@ -76,7 +77,8 @@ class DriveLink(Link):
     """Of the kind of drives, for people."""
 
     def __init__(
-        self, address: Address, group: ContractGroup, clock: TimeSource, period: float, numbers: str, most: int
+        self, address: Address, group: ContractGroup, clock: TimeSource, period: float, numbers: str, most: int,
+        gripper: int | None = None,
     ) -> None:  # fmt: skip
         self.url = address.url
         self._address, self._group, self._clock = address, group, clock
@@ -92,7 +94,7 @@ class DriveLink(Link):
                 f"the policy moves {count} joints ({', '.join(self.drive.names)}), and {address.url} names "
                 f"{len(self._ids)} drives."
             )
-        gripper = address.whole("gripper", 0, most)
+        gripper = address.whole("gripper", 0, most) if gripper is None else gripper
         self._grips = self.drive.grips and gripper > 0
         if self._grips:
             if gripper in self._ids:

@@ -18,6 +18,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links import dynamixel_protocol as dxl
 from rookery.sim2real.links.addresses import Address
+from rookery.sim2real.links.byte_wires import open_serial
 from rookery.sim2real.links.drive_link import ARMING, MOVING, QUICK, STOPPING, DriveLink, within
 from rookery.sim2real.links.dynamixel_protocol import PacketReader, ServoModel, ServoPacket
 from rookery.sim2real.runtime.clock import TimeSource
@@ -98,17 +99,7 @@ class DynamixelLink(DriveLink):
         return speeds
 
     def _open_port(self) -> Any:
-        try:
-            import serial
-        except ImportError:
-            raise RookeryError("dynamixel:// needs pyserial: pip install 'rookery[dynamixel]'.") from None
-        path = "/" + self._address.path
-        try:
-            return serial.Serial(path, self._address.whole("baud", BAUD, 10_000_000), timeout=0, exclusive=True)
-        except (serial.SerialException, OSError, ValueError) as error:
-            raise RookeryError(
-                f"cannot open the serial port {path} ({str(error).rstrip('.')}): is it there, and is no other program using it?"
-            ) from error
+        return open_serial("/" + self._address.path, self._address.whole("baud", BAUD, 10_000_000), "dynamixel")
 
     def _set_up(self, number: int, name: str) -> tuple[int, int, int]:
         """Ask a servo who it is, and choose its modes; limits of position and speed in its units."""

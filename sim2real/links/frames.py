@@ -81,6 +81,20 @@ def euler(q: ArrayLike) -> tuple[float, float, float]:
     )
 
 
+def rotation_of_euler(roll: float, pitch: float, yaw: float) -> Array:
+    """The rotation (w, x, y, z) about z by `yaw`, then y, then x, rad; the inverse of `euler`."""
+    (cr, sr), (cp, sp), (cy, sy) = ((math.cos(a / 2), math.sin(a / 2)) for a in (roll, pitch, yaw))
+    return np.array(
+        [
+            cr * cp * cy + sr * sp * sy,
+            sr * cp * cy - cr * sp * sy,
+            cr * sp * cy + sr * cp * sy,
+            cr * cp * sy - sr * sp * cy,
+        ],
+        np.float32,
+    )
+
+
 def yaw_to_ned(yaw: float) -> float:
     """A heading from east against the clock as one from north with the clock, in [-pi, pi]; its own inverse."""
     return float((np.pi / 2 - yaw + np.pi) % (2 * np.pi) - np.pi)

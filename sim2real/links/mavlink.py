@@ -29,6 +29,7 @@ from rookery.sim2real.links.frames import (
     from_frd,
     from_ned,
     rotation_from_ned,
+    rotation_of_euler,
     rotation_to_ned,
     to_frd,
     to_ned,
@@ -280,7 +281,7 @@ class MavlinkLink(Link):
         """Roll and pitch of a command at the present heading."""
         reading = self._reading
         yaw = 0.0 if reading is None else euler(reading.values["rotation"])[2]
-        return rotation_to_ned(_from_euler(command[0], command[1], yaw))
+        return rotation_to_ned(rotation_of_euler(command[0], command[1], yaw))
 
     def _attitude(self, mask: int, q: Any, rates: Sequence[float], thrust: float) -> None:
         self._send(self._mav.MAVLink_set_attitude_target_message(
@@ -299,17 +300,6 @@ class MavlinkLink(Link):
         self._over.set()
         if self._socket is not None:
             self._socket.close()
-
-
-def _from_euler(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
-    """The rotation about z, then y, then x."""
-    (cr, sr), (cp, sp), (cy, sy) = ((np.cos(a / 2), np.sin(a / 2)) for a in (roll, pitch, yaw))
-    return (
-        cr * cp * cy + sr * sp * sy,
-        sr * cp * cy - cr * sp * sy,
-        cr * sp * cy + sr * cp * sy,
-        cr * cp * sy - sr * sp * cy,
-    )
 
 
 def _thrust_of(group: ContractGroup) -> tuple[float, float]:

@@ -74,7 +74,6 @@ class MotionSwitcher:
 
     def __init__(self, participant: Participant, mode: str = "") -> None:
         self._kinds = k = _kinds()
-        self._participant = participant  # lives as long as this does
         self.mode = mode
         self._reader = participant.objects(REQUESTS, k.request)
         self._writer = participant.objects_writer(ANSWERS, k.answer)

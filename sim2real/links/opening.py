@@ -18,8 +18,10 @@ LINKS = {
     "unitree": ("unitree", "UnitreeLink"),
     "canopen": ("canopen", "CanopenLink"),
     "dynamixel": ("dynamixel", "DynamixelLink"),
+    "betaflight": ("betaflight", "BetaflightLink"),
+    "ros2": ("ros2", "ros2_link"),
 }
-"""Protocols, with the module of rookery.sim2real.links and the class."""
+"""Protocols, with the module of rookery.sim2real.links and the class, or the function that makes one."""
 SERVERS = {
     "mavlink": ("mavlink", "MavlinkDrone", "drone", "DroneVehicle"),
     "crtp": ("crtp", "CrtpDrone", "drone", "DroneVehicle"),
@@ -27,6 +29,9 @@ SERVERS = {
     "fci": ("fci", "FciArm", "arm", "ArmVehicle"),
     "canopen": ("canopen", "CanopenArm", "drive_arm", "DriveArm"),
     "dynamixel": ("dynamixel", "DynamixelArm", "drive_arm", "DriveArm"),
+    "betaflight": ("betaflight", "BetaflightDrone", "drone", "DroneVehicle"),
+    "ros2 arm": ("ros2", "Ros2Arm", "drive_arm", "DriveArm"),
+    "ros2 drone": ("ros2_drone", "Ros2Drone", "drone", "DroneVehicle"),
 }
 """Protocols that vehicles are served over, with the modules of rookery.sim2real.vehicles and the classes of server and
 vehicle."""

@@ -13,7 +13,7 @@ from rookery.sim2real.links.can_bus import GROUP, open_bus
 from rookery.sim2real.vehicles.canopen_drive import CanopenDrive
 from rookery.sim2real.vehicles.drive_arm import DriveArm
 from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
-from rookery.sim2real.vehicles.object_tracker import ObjectTracker
+from rookery.sim2real.vehicles.object_tracker import ObjectTracker, objects_of
 from rookery.sim2real.vehicles.port import Peer
 
 MOST = 256  # frames that are taken in a step
@@ -54,7 +54,7 @@ class CanopenArm:
         names = [*vehicle.joints, *["gripper"] * (len(vehicle.axes) - len(vehicle.joints))]
         self.drives = [self._drive(i, name) for i, name in enumerate(names)]
         self.where = f"CAN bus {channel}{'' if port is None else f':{port}'}, nodes 1 to {len(self.drives)}"
-        self._tracker = ObjectTracker(vehicle, station)
+        self._tracker = ObjectTracker(objects_of(vehicle), station)
         self.where += self._tracker.where
         for drive in self.drives:
             drive.boot()

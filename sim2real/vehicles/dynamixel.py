@@ -6,23 +6,19 @@ goes out by UDP as a tracker's (sim2real/links/tracker.py).
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import tty
-from pathlib import Path
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.links.dynamixel_protocol import PacketReader, ServoPacket
 from rookery.sim2real.vehicles.drive_arm import DriveArm
 from rookery.sim2real.vehicles.dynamixel_servo import DynamixelServo, answers
 from rookery.sim2real.vehicles.network import NetworkConfig
-from rookery.sim2real.vehicles.object_tracker import ObjectTracker
+from rookery.sim2real.vehicles.object_tracker import ObjectTracker, objects_of
 from rookery.sim2real.vehicles.port import Peer
+from rookery.sim2real.vehicles.pseudo_terminal import PseudoTerminal
 
 MODEL = 1020  # an XM430-W350
 TRAVEL_RAD = 2.0  # of the gripper's servo from closed to open
-LONGEST = 4096  # bytes that are taken in a step
 
 
 class DynamixelArm:
@@ -55,42 +51,22 @@ class DynamixelArm:
             self.servos.append(
                 DynamixelServo(i + 1, MODEL, axis, functools.partial(vehicle.encoder, i), travel, middle)
             )
-        self._master, self._slave = os.openpty()
-        tty.setraw(self._slave)
-        os.set_blocking(self._master, False)
-        self.port = os.ttyname(self._slave)
-        self._link = Path(path) if path else None
-        self._make_link()
+        self._terminal = PseudoTerminal(path)
+        self.port = self._terminal.name
         self.where = f"serial port {path or self.port}, servos 1 to {len(self.servos)}"
-        self._tracker = ObjectTracker(vehicle, station)
+        self._tracker = ObjectTracker(objects_of(vehicle), station)
         self.where += self._tracker.where
         self._reader = PacketReader()
 
-    def _make_link(self) -> None:
-        if self._link is None:
-            return
-        try:
-            if self._link.is_symlink():
-                self._link.unlink()
-            self._link.symlink_to(self.port)
-        except OSError as error:
-            os.close(self._master)
-            os.close(self._slave)
-            raise RookeryError(
-                f"cannot make the link {self._link} to the serial port ({error.strerror}): choose another --bus."
-            ) from None
-
     def receive(self) -> None:
         """Take the bytes that have arrived, and answer."""
-        with contextlib.suppress(BlockingIOError, OSError):
-            for packet in self._reader.feed(os.read(self._master, LONGEST)):
-                self.take_packet(packet)
+        for packet in self._reader.feed(self._terminal.receive()):
+            self.take_packet(packet)
 
     def take_packet(self, packet: ServoPacket) -> None:
         """Give a packet to the servos."""
         for answer in answers(self.servos, packet):
-            with contextlib.suppress(BlockingIOError, OSError):  # nobody reads
-                os.write(self._master, answer.pack())
+            self._terminal.send(answer.pack())
 
     def send(self) -> None:
         """Let the servos judge the bus's silence after a step, and send what the tracker sees."""
@@ -100,8 +76,5 @@ class DynamixelArm:
 
     def close(self) -> None:
         """Free the port."""
-        if self._link is not None and self._link.is_symlink():
-            self._link.unlink()
-        os.close(self._master)
-        os.close(self._slave)
+        self._terminal.close()
         self._tracker.close()

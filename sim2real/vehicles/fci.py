@@ -23,7 +23,7 @@ from rookery.sim2real.links import fci
 from rookery.sim2real.vehicles.arm import ArmVehicle
 from rookery.sim2real.vehicles.motion_monitor import ACCELERATION
 from rookery.sim2real.vehicles.network import NetworkConfig
-from rookery.sim2real.vehicles.object_tracker import ObjectTracker
+from rookery.sim2real.vehicles.object_tracker import ObjectTracker, objects_of
 from rookery.sim2real.vehicles.port import Peer, Port
 from rookery.sim2real.vehicles.urdf import arm_urdf
 
@@ -153,7 +153,7 @@ class FciArm:
             self._robot.close()
             raise
         self.where = f"franka://127.0.0.1 (TCP {here}, {here + 1})"
-        self._tracker = ObjectTracker(vehicle, station)
+        self._tracker = ObjectTracker(objects_of(vehicle), station)
         self.where += self._tracker.where
         self._peer: Peer | None = None
         self._sent = self._answered = 0  # numbers of states

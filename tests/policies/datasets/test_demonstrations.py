@@ -10,6 +10,7 @@ import json
 import shutil
 from copy import deepcopy as copied
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import safetensors.torch
@@ -472,3 +473,14 @@ def test_more_episodes_than_the_disk_has_room_for_are_refused_before_the_first(t
     ):
         record(Path("drone-hover"), tmp_path / "d", 5, num_envs=2, config=SHORT)
     assert not list((tmp_path / "d").rglob("*.safetensors"))
+
+
+def test_a_figure_that_an_episode_lacks_is_not_among_its_facts():
+    """JSON has no NaN: the folder could not be read any more."""
+    ended = {name: torch.tensor([x]) for name, x in {"ids": 0, "length": 3, "cause": 0}.items()}
+    ended |= {
+        "return": {"drone": torch.ones(1)},
+        "metrics": {"success": torch.ones(1), "time": torch.tensor([torch.nan])},
+    }
+    facts = recorder._facts(SimpleNamespace(causes=()), ended, 0, torch.tensor([True]))[0]
+    assert facts.metrics == {"success": 1.0} and facts.success

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import pytest
 import torch
@@ -94,6 +95,60 @@ def test_success_is_averaged_over_the_latest_episodes():
     copy = EpisodeStatistics(10)
     copy.load_state_dict(log.state_dict())
     assert copy.state_dict() == log.state_dict()
+
+
+def test_an_episode_without_a_figure_does_not_count_in_its_mean():
+    """As the time to a goal that was not reached: NaN, or infinite."""
+    log = EpisodeStatistics(window=2)
+    times = torch.tensor([2.0, torch.nan, 4.0, torch.inf])
+    never = torch.full((4,), torch.nan)
+    success = torch.tensor([1.0, 0.0, 1.0, 0.0])
+    log.add(
+        {
+            "return": {"a": times.new_ones(4)},
+            "length": torch.arange(4),
+            "metrics": {"success": success, "time": times, "x": never},
+        }
+    )
+    row = log.summarize(1)
+    assert row["metric/time"] == 3.0 and row["success"] == 0.5 and "metric/x" not in row
+    json.dumps(log.state_dict(), allow_nan=False)  # as a checkpoint holds it
+
+    class Timed(Lengths):
+        def step(self, actions):
+            *most, info = super().step(actions)
+            for found in info.values():
+                found["metrics"]["time"] = torch.where(found["ids"] == 2, 5.0, torch.nan)
+            return *most, info
+
+    assert evaluate(Timed(4), still, 8)["metrics"]["time"] == 5.0
+
+
+def test_episodes_that_began_in_the_middle_do_not_count():
+    """Those of worlds whose clocks were set forward: such a one has succeeded by having had no time to fail."""
+    log = EpisodeStatistics(window=4)
+    log.cut = torch.tensor([False, True, True, True])
+
+    def ended(*ids, success):
+        rows = torch.tensor(ids)
+        log.add(
+            {
+                "ids": rows,
+                "return": {"a": rows.float()},
+                "length": rows,
+                "metrics": {"success": torch.full((len(ids),), success)},
+            }
+        )
+
+    ended(3, success=1.0)
+    assert log.summarize(1) == {} and log.success is None
+    ended(1, 0, success=1.0)
+    copy = EpisodeStatistics(4)
+    copy.load_state_dict(log.state_dict(), log.cut)
+    assert copy.cut.tolist() == [False, False, True, False]
+    ended(2, 3, 1, success=0.0)
+    row = log.summarize(2)
+    assert (row["episodes"], row["success"], row["return"]) == (3, pytest.approx(1 / 3), pytest.approx(4 / 3))
 
 
 def rows_of(file):

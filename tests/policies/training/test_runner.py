@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import os
 import signal
+import time
 from dataclasses import dataclass, replace
 
+import numba
 import pytest
 import torch
 from policies_fake import FakeEnv
@@ -171,6 +173,32 @@ def test_a_resumed_run_is_bit_equal(tmp_path):
         assert_same(straight, resumed)
 
 
+class Staggered(FakeEnv):
+    """Says which of its worlds begin in the middle of an episode."""
+
+    def stagger(self):
+        super().stagger()
+        return self.clock > 0
+
+
+def test_a_resumed_run_counts_no_episode_that_began_in_the_middle(tmp_path):
+    """World 0 alone begins at its beginning, and within four steps no episode of five ends that did."""
+
+    def made(folder):
+        return Runner(Counting(Staggered(5, horizon=5)), CONFIG, folder, name="counting")
+
+    whole, killed = made(tmp_path / "a"), made(tmp_path / "b")
+    assert "episodes" not in whole.iterate() and "episodes" not in killed.iterate()
+    assert killed.episodes.cut.tolist() == [False] * 5
+    killed.episodes.cut[3] = whole.episodes.cut[3] = True
+    killed.save()
+    resumed = made(tmp_path / "b")
+    resumed.load(tmp_path / "b")
+    row = resumed.iterate()
+    assert row["episodes"] == whole.iterate()["episodes"] == 3 and row["length"] == 5
+    assert_same(resumed, whole)
+
+
 def test_the_log_has_one_row_an_iteration_also_after_a_resume(tmp_path):
     make(tmp_path, replace(CONFIG, total_steps=3 * 4 * WORLDS)).run(quiet)
     resumed = make(tmp_path)
@@ -216,6 +244,28 @@ def test_success_is_none_while_little_is_randomized(tmp_path):
     with (tmp_path / "progress.csv").open() as file:
         shares = [float(row["randomization_share"]) for row in csv.DictReader(file)]
     assert shares == pytest.approx([0.1 * (i + 1) for i in range(10)])
+
+
+class Compiling(Counting):
+    """Compiles a function in its first update."""
+
+    spent = 0.0
+
+    def update(self, progress):
+        if not self.spent:
+            begin = time.perf_counter()
+            numba.njit(lambda x: x + progress)(1.0)
+            self.spent = time.perf_counter() - begin
+        return super().update(progress)
+
+
+def test_compiling_is_no_part_of_the_training(tmp_path):
+    """A minute of it, on a machine that has not trained before, used up a time limit of a minute."""
+    runner = Runner(Compiling(FakeEnv(WORLDS, horizon=5)), CONFIG, tmp_path, name="counting")
+    begin = time.perf_counter()
+    row = runner.iterate()
+    spent = time.perf_counter() - begin
+    assert runner.seconds == row["seconds"] <= spent - 0.9 * runner.algorithm.spent
 
 
 def test_it_stops_when_the_time_is_over_resumes_included(tmp_path):
@@ -307,6 +357,28 @@ def test_a_figure_that_is_no_number_is_an_error(tmp_path):
     with pytest.raises(RookeryError, match=r"training diverged: point/loss is not a number after 48 steps"):
         runner.run(quiet)
     assert checkpoint.newest(tmp_path).name == f"{4 * WORLDS:012d}", "the checkpoint before is left"
+
+
+class Overflowing(Counting):
+    """Its weights are NaN after the last gradient step of its third update, of which no figure tells."""
+
+    def policies(self):
+        found = super().policies()
+        if len(self.progress) == 3:
+            for policy in found.values():
+                policy.get_parameter("perceptron.bias_0").data.fill_(torch.nan)
+        return found
+
+
+def test_weights_that_are_nan_replace_no_checkpoint(tmp_path):
+    """mjlab issue 291: the policy was NaN after an update whose losses were not, and what was saved of it was lost."""
+    runner = Runner(Overflowing(FakeEnv(WORLDS, horizon=5)), replace(CONFIG, keep=1), tmp_path, name="counting")
+    with pytest.raises(
+        RookeryError, match=r"training diverged: the policy of 'point' holds NaN or infinity in perceptron.bias_0"
+    ):
+        runner.run(quiet)
+    assert checkpoint.newest(tmp_path).name == f"{2 * 4 * WORLDS:012d}"
+    assert not store.load_policy(tmp_path)[0]["point"].fault()
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rookery.experiments.recipes import preset
-from rookery.experiments.training import Training, start
+from rookery.experiments.training import Training, resume, start
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.lock import RunLock
 from rookery.policies.training.settings import RunnerConfig
@@ -65,3 +65,29 @@ def test_one_that_finds_another_in_its_folder_leaves_it_alone(tmp_path: Path) ->
     with RunLock(tmp_path / "run"), pytest.raises(RookeryError, match="is being trained by another process"):
         second.run()
     assert (tmp_path / "run" / "settings.toml").is_file()
+
+
+CHANGES: dict[str, tuple[Any, str]] = {
+    "order": (lambda g: replace(g, observation=(*g.observation[1:], g.observation[0])), r"observation\[0\].name"),
+    "scale": (lambda g: replace(g, observation=(replace(g.observation[0], scale=3.0), *g.observation[1:])), "scale"),
+    "limits": (
+        lambda g: replace(g, action=replace(g.action, high=tuple(2.0 * x for x in g.action.high))),
+        "action.high",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_run_does_not_go_on_in_a_task_whose_numbers_mean_something_else(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would, with observations in another order and of the same sizes, and its contract would say the old one."""
+    training(tmp_path / "run").run(lambda row: None)
+    groups, (change, line) = Hover.groups, CHANGES[what]
+    monkeypatch.setattr(Hover, "groups", lambda self: {name: change(g) for name, g in groups(self).items()})
+    with pytest.raises(
+        RookeryError, match=rf"at contract line groups.drone.*{line}.*begin a new run from this policy with --init"
+    ):
+        resume(tmp_path / "run", {"total_steps": 128})
+    monkeypatch.undo()
+    assert resume(tmp_path / "run", {"total_steps": 128}).run(lambda row: None)["steps"] == 128

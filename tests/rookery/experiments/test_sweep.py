@@ -51,6 +51,7 @@ hidden = [4]
 """
 RATES = "learning_rate = {low = 1e-4, high = 1e-2, log = true}\n"
 STEPS = 8 * 8 * 10
+SHORT = "[task_config]\nepisode_s = 0.3\nsettled_s = 0.1\n"  # so that whole episodes end in so few steps
 
 
 def space_of(folder: Path, text: str) -> SweepSpace:
@@ -354,7 +355,7 @@ def test_an_opened_sweep_is_the_one_that_was_written(tmp_path: Path) -> None:
 
 
 def _words(folder: Path, *words: str, text: str = TINY + RATES) -> list[str]:
-    (folder / "sweep.toml").write_text(text)
+    (folder / "sweep.toml").write_text(text + SHORT)
     own = ["sweep", "drone-hover", "--space", str(folder / "sweep.toml"), "--out", str(folder / "s")]
     return [*own, "--steps", str(STEPS), "--concurrent", "1", *words]
 

@@ -18,7 +18,9 @@ import rookery
 from rookery.sim.adapters.gymnasium_env import SingleEnv
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.adapters.pettingzoo_env import ParallelEnv
+from rookery.sim.adapters.rows import episode_means
 from rookery.sim.adapters.spaces import observation_space
+from rookery.sim.columns import Columns
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering import window
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -345,3 +347,11 @@ def test_human_shows_every_reset_and_step(monkeypatch: pytest.MonkeyPatch) -> No
         assert [p.shape for p in shown[:4]] == 4 * [(480, 640, 3)]
         assert not np.array_equal(shown[0], shown[3])
         assert shown[-1].size == 0
+
+
+def test_means_in_logs_are_over_the_episodes_that_have_a_figure() -> None:
+    nothing = np.nan
+    values = np.array([[2.0, nothing, 4.0], [nothing] * 3, [1.0, 0.0, 1.0]], np.float32)
+    episode = {"return": Columns(("drone",), np.ones((1, 3), np.float32)), "length": torch.tensor([1, 2, 3])}
+    found = episode_means({"episode": episode | {"metrics": Columns(("time", "never", "success"), values)}})
+    assert found == {"return": 1.0, "length": 2.0, "time": 3.0, "success": pytest.approx(2 / 3)}

@@ -110,6 +110,86 @@ def test_a_nan_that_is_observed_is_named_before_the_policy() -> None:
         env.step({"push": obs["push"] * torch.inf})
 
 
+def broken_at(env: VecEnv, world: int, step: int, value: float = torch.nan) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Values [N, ...] with NaN in a world from a step of its episode on."""
+
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        x = x.clone()
+        x[world] = torch.where(env.steps[world] >= step, value, x[world])
+        return x
+
+    return broken
+
+
+def test_a_nan_in_an_episodes_last_observation_is_named_in_its_step() -> None:
+    """No action answers it: it would be learned from, and the loss would be NaN (mjlab issue 520)."""
+    env = cart_of(**seeing(Term("x", 1)))
+    env.reset()
+    broken = broken_at(env, 2, env.max_episode_steps)
+    env.task.observe = lambda: {"push": {"x": broken(env.task.joint.pos)[:, None]}}  # type: ignore[method-assign, attr-defined]
+    for _ in range(env.max_episode_steps - 1):
+        env.step({"push": torch.zeros(3, 1, 1)})
+    with pytest.raises(
+        RookeryError, match="observation 'x' of 'push' is NaN or infinite in an episode's last step, first in world 2"
+    ):
+        env.step({"push": torch.zeros(3, 1, 1)})
+
+
+def test_a_nan_in_the_state_or_a_target_is_named() -> None:
+    zeros = torch.zeros(3, 1, 1)
+    target = {
+        "observe_privileged": lambda self: {"push": {"wind": zeros / torch.tensor([1.0, 0.0, 1.0])[:, None, None]}}
+    }
+
+    def groups(self: Cart) -> dict[str, Group]:
+        return {"push": Group(1, (Term("x", 1),), PUSH, targets=(Term("wind", 1, "m/s"),))}
+
+    env = cart_of(**seeing(Term("x", 1)) | target | {"groups": groups, "state": lambda self: self.joint.pos / 0.0})
+    env.reset()
+    with pytest.raises(RookeryError, match="the state for a central critic is NaN or infinite, first in world 0"):
+        env.state  # noqa: B018
+    with pytest.raises(RookeryError, match="the target 'wind' is NaN or infinite, first in world 1"):
+        env.privileged_targets  # noqa: B018
+
+
+def test_metrics_have_the_same_names_always_and_success_is_a_number() -> None:
+    """rsl_rl's log takes the names of the first episode: what the others had besides was lost (mjlab issue 957)."""
+
+    def ending(metrics: Callable[[Cart], dict[str, torch.Tensor]]) -> None:
+        env = cart_of(metrics=metrics)
+        env.reset()
+        for _ in range(3 * env.max_episode_steps):
+            env.step(idle(env))
+
+    calls = iter(range(9))
+
+    def late(self: Cart) -> dict[str, torch.Tensor]:
+        return {"success": torch.ones(3)} | ({"late": torch.ones(3)} if next(calls) > 1 else {})
+
+    with pytest.raises(
+        RookeryError, match=r"Wrong.metrics\(\) gives \['success', 'late'\], and gave \['success'\] before"
+    ):
+        ending(late)
+    with pytest.raises(RookeryError, match="metric 'success' of Wrong is NaN or infinite in world 1: let it be 0 or 1"):
+        ending(lambda self: {"success": torch.tensor([1.0, torch.nan, 0.0])})
+    ending(lambda self: {"success": torch.ones(3), "time": torch.tensor([1.0, torch.nan, 0.0])})
+
+
+def test_a_setup_that_leaves_out_its_base_is_named() -> None:
+    """In a property, too; what no setup makes, or what is asked for before any, stays Python's own error."""
+    env = cart_of(setup=lambda self: Cart.setup(self))
+    task = type(env.task)(CartConfig())
+    assert not hasattr(task, "joint") and not hasattr(env.task, "absent")
+    with pytest.raises(AttributeError, match="no attribute 'joint'") as found:
+        task.joint  # type: ignore[attr-defined]  # noqa: B018
+    assert not isinstance(found.value, RookeryError)
+    message = r"Wrong has no 'joint', which Cart.setup\(\) makes: begin Wrong.setup\(\) with super\(\).setup\(\)"
+    with pytest.raises(RookeryError, match=message):
+        cart_of(setup=lambda self: None)
+    with pytest.raises(RookeryError, match=message):
+        cart_of(setup=lambda self: None, headline=property(lambda self: self.joint.name))
+
+
 def test_a_headline_is_a_metric() -> None:
     env = cart_of(headline="succes")
     env.reset()

@@ -7,13 +7,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rookery.sim.env import Act
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.gate.gate import Gate, GateSettings
 from rookery.sim2real.gate.report import Margin, Report
-from rookery.sim2real.gate.trials import Trials
+from rookery.sim2real.gate.trials import Trials, _means
 from tests.sim2real.gate import toy
 from tests.sim2real.gate.toy import ToyOpener, body_axes, one_step_late, swapped, world_axes
 
@@ -185,21 +186,34 @@ def test_other_physics_steps_and_engines(tmp_path):
     assert found.failures == ["engine bad", "physics step doubled"] and found.skipped == []
 
 
-def test_what_cannot_be_run_here_is_no_pass_and_what_there_is_not_is_none(tmp_path, monkeypatch):
+def test_what_cannot_be_run_here_is_no_pass_and_where_there_is_no_c_onnx_answers(tmp_path, monkeypatch):
     def no_compiler(*_: Any) -> None:
         raise RookeryError("there is no C compiler.")
 
     monkeypatch.setattr("rookery.sim2real.gate.gate.compile_policies", no_compiler)
+    monkeypatch.setattr("rookery.sim2real.gate.gate.onnx_difference", lambda *_: differences.pop())
     path = profile(tmp_path, {"offset": (0.0, 0.05)})
     settings = GateSettings(50, 0.2, rounds=0, combinations=0)
     contract: Any = SimpleNamespace()
-    for module, verdict, whole in (("", "skipped", "incomplete"), ("a.b:net", "not applicable", "pass")):
+    differences = [2e-4, 5e-5]
+    cases = (
+        ("", "C", "skipped", "incomplete"),
+        ("a.b:net", "ONNX", "pass", "pass"),
+        ("a.b:net", "ONNX", "fail", "fail"),
+    )
+    for module, form, verdict, whole in cases:
         policies: Any = {"agent": SimpleNamespace(targets=0, chain=SimpleNamespace(c_refused=module))}
         found = Gate(ToyOpener(), path, settings, policies, contract).run()
-        assert (found.cases[-1].name, found.cases[-1].verdict) == ("exported C", verdict)
-        assert found.verdict == found.to_json()["verdict"] == whole and found.failures == []
+        assert (found.cases[-1].name, found.cases[-1].verdict) == (f"exported {form}", verdict)
+        assert found.verdict == found.to_json()["verdict"] == whole
+        assert found.failures == [f"exported {form}"] * (verdict == "fail")
         assert found.skipped == found.to_json()["skipped"] == ["exported C"] * (verdict == "skipped")
         assert found.passed == (whole == "pass")
+
+
+def test_means_are_over_the_episodes_that_have_a_figure():
+    figures = np.array([[2.0, np.nan, 7.0], [np.nan, np.nan, 7.0], [4.0, np.inf, 7.0]])
+    assert _means(["time", "never"], figures) == {"time": 3.0}
 
 
 def test_an_odd_number_of_physics_steps_is_divided_as_it_can(tmp_path):

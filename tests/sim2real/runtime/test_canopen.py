@@ -35,6 +35,7 @@ from tests.sim2real.runtime.processes import fly, flying, free_port, tried_again
 from tests.sim2real.runtime.reaches import controller
 from tests.sim2real.runtime.test_faults import SAFE_S
 from tests.sim2real.runtime.test_franka import nearest
+from tests.sim2real.runtime.test_packets import COUNTS
 
 UNITS = 131072 * 100 / (2.0 * math.pi)  # increments of the vehicle's encoders per rad
 LIMITS = AxisLimits(lower=-1.0, upper=2.0, speed=2.0, torque=10.0, deceleration=10.0, window=0.1, patience=0.01)
@@ -583,8 +584,6 @@ def test_a_second_runtime_is_refused(reach_bundle: Path) -> None:
 
 
 # -- damaged frames ------------------------------------------------------------------------------------------------
-
-COUNTS = [10_000, pytest.param(1_000_000, marks=pytest.mark.slow)]
 
 
 def frames(rng: random.Random, count: int) -> Iterator[tuple[int, bytes]]:

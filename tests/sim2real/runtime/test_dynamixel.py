@@ -34,6 +34,7 @@ from tests.sim2real.runtime.drive_reaches import ServoReach, running, servos, st
 from tests.sim2real.runtime.processes import fly, flying, free_port, prompt, run_refused, tried_again, vehicle
 from tests.sim2real.runtime.reaches import controller
 from tests.sim2real.runtime.test_faults import SAFE_S
+from tests.sim2real.runtime.test_packets import COUNTS
 
 # -- packets -------------------------------------------------------------------------------------------------------
 
@@ -348,7 +349,6 @@ def test_a_vehicle_says_what_it_cannot(tmp_path: Path) -> None:
 
 # -- damaged packets -----------------------------------------------------------------------------------------------
 
-COUNTS = [10_000, pytest.param(1_000_000, marks=pytest.mark.slow)]
 PLACES = (
     dxl.GOAL_POSITION, dxl.TORQUE_ENABLE, dxl.WATCHDOG, dxl.GOAL_CURRENT, dxl.OPERATING_MODE, dxl.PROFILE_VELOCITY,
     dxl.DRIVE_MODE, dxl.CURRENT_LIMIT, dxl.RETURN_LEVEL, (0, 2), (146, 4),

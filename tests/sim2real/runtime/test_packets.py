@@ -1,5 +1,5 @@
-"""Ten thousand damaged packets to every parser of links and vehicles, and a million by `make test-all`: no error, and no number
-that is not finite passes the safety filter or reaches a motor."""
+"""Damaged packets to every parser of links and vehicles: no error, and no number that is not finite passes the safety filter or
+reaches a motor. `make test` sends a few thousand to each, `make test-all` 250,000 and `make fuzz` a million."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ from tests.fuzz.mutate import mutate_bytes
 from tests.sim2real.runtime.flights import library
 from tests.sim2real.runtime.processes import free_port
 
-COUNTS = [2_500, pytest.param(250_000, marks=pytest.mark.slow)]
-"""To each of the four parsers in Python."""
+MANY = pytest.param(
+    int(os.environ.get("ROOKERY_PACKETS", "250000")), marks=[pytest.mark.slow, pytest.mark.packets], id="many"
+)
+COUNTS = [2_500, MANY]
+"""To each parser."""
 WILD = (float("nan"), float("inf"), -1e38, 0.0, 1.0, -0.3, 1e9, 1e-40)
 SANE = (0.0, 0.01, -0.01, 0.1)
 STATION = ("127.0.0.1", 9)
@@ -206,8 +209,7 @@ def fuzz(hover_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("count", [10_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
-@pytest.mark.slow
+@pytest.mark.parametrize("count", [pytest.param(10_000, marks=pytest.mark.slow), MANY])
 def test_the_program(fuzz: Path, tmp_path: Path, count: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(("127.0.0.1", 0))

@@ -1,0 +1,330 @@
+"""Success of policies that fly, walk and reach over the links of `rookery fly`, in real time over loopback.
+
+    python benchmarks/links.py --episodes 20 [--only betaflight ros2]
+
+Each episode is a `rookery vehicle` and a `rookery fly` of their own, as two processes, with the vehicle's own noise and a seed:
+a start, a target or a goal. An episode that the safety filter ends is a failure, whatever the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from mcap.reader import make_reader
+from onnx import TensorProto, helper, numpy_helper
+from result_file import RESULTS, measure_tasks
+
+from rookery.cli.main import guarded
+from rookery.sim.errors import RookeryError
+
+ROOKERY = [sys.executable, "-m", "rookery"]
+SERVED_S = 120  # s, most time of a vehicle's start; numba may have to compile
+SETTLED_S = 2.0  # s, at the end of a hover, over which its error counts: drone-hover's own
+HOVER_M, REACH_M, WALK_M_S = 0.05, 0.05, 0.15
+COLUMNS = [
+    {"key": "case", "title": "link"},
+    {"key": "policy", "title": "policy"},
+    {"key": "success", "title": "success over the link", "format": ".2f"},
+    {"key": "episodes", "title": "episodes"},
+    {"key": "simulator", "title": "in the simulator", "format": ".3f"},
+    {"key": "error", "title": "error", "format": ".3f"},
+    {"key": "faults", "title": "faults"},
+    {"key": "jitter_ms", "title": "jitter, ms", "format": ".2f"},
+    {"key": "age_ms", "title": "age, ms", "format": ".1f"},
+    {"key": "cycle_us", "title": "cycle, us", "format": ".0f"},
+    {"key": "commit", "title": "commit"},
+]
+METRICS = {
+    "case": "each with its own vehicle of `rookery vehicle` over loopback",
+    "success": f"drones: mean distance from a random target in the last {SETTLED_S:g} s below {HOVER_M:g} m; arms: tool "
+    f"within {REACH_M:g} m of a random goal at the end; legs: rms error of a random velocity at most {WALK_M_S:g} m/s; no "
+    "fault of the filter, such as a fall",
+    "simulator": "success of the same policy in its task, nominal physics, from zoo.json; of `one matrix`, no policy of the "
+    "zoo, by `rookery fly --dry-run` with the same targets",
+    "error": "mean over the episodes of what success is judged by, m or m/s",
+    "faults": "episodes that the safety filter ended",
+    "jitter_ms": "past the deadline of a control step, 99 %, mean over the episodes",
+    "age_ms": "of measurements when the policy acts, median, mean over the episodes",
+    "cycle_us": "of a control step without the network, median, mean over the episodes",
+}
+
+Flown = tuple[dict[str, Any], list[dict[str, Any]]]
+"""The report of `fly`, and the rows of its log while the policy acted."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A link and what goes over it.
+
+    Args:
+        policy: of the zoo, or "one matrix".
+        task: whose vehicle is served.
+        serve: options of `rookery vehicle` for a free port, of three, and a folder.
+        url: of the link, for the same.
+        seconds: that the policy acts.
+        command: of an episode.
+        error: of a flight.
+        most: of the error, with which it succeeds.
+    """
+
+    policy: str
+    task: str
+    serve: Callable[[int, Path], Sequence[str]]
+    url: Callable[[int, Path], str]
+    seconds: float
+    command: Callable[[random.Random], Sequence[str]]
+    error: Callable[[Flown], float]
+    most: float
+
+
+def target(rng: random.Random) -> Sequence[str]:
+    """A place around the one over the start, as drone-hover draws them."""
+    place = [rng.uniform(-0.5, 0.5), rng.uniform(-0.5, 0.5), 1.0 + rng.uniform(-0.5, 0.5)]
+    return ["--command", "target=" + ",".join(f"{v:.3f}" for v in place)]
+
+
+def velocity(rng: random.Random) -> Sequence[str]:
+    """Forward, left, turning."""
+    return [
+        "--command",
+        f"velocity={rng.uniform(0.0, 0.8):.2f},{rng.uniform(-0.3, 0.3):.2f},{rng.uniform(-0.6, 0.6):.2f}",
+    ]
+
+
+def drawn(rng: random.Random) -> Sequence[str]:
+    """The goal that the task has drawn, by the vehicle's seed."""
+    return []
+
+
+def hover_error(flown: Flown) -> float:
+    """m, mean distance from the target at the end."""
+    rows = [r for r in flown[1] if r["time"] > flown[1][-1]["time"] - SETTLED_S]
+    away = [np.subtract(r["state"]["position"], r["commands"]["target"]) for r in rows]
+    return float(np.linalg.norm(away, axis=1).mean())
+
+
+def reach_error(flown: Flown) -> float:
+    """m, from the goal at the end."""
+    last = flown[1][-1]
+    return float(np.linalg.norm(np.subtract(last["estimates"]["tool's position"], last["state"]["goal's position"])))
+
+
+def walk_error(flown: Flown) -> float:
+    """m/s, rms."""
+    return float(flown[0]["vehicles"][0]["velocity_error"])
+
+
+def hover(serve: Callable[[int, Path], Sequence[str]], url: Callable[[int, Path], str], policy: str) -> Case:
+    """A drone at a place."""
+    return Case(policy, "drone-hover", serve, url, 5.0, target, hover_error, HOVER_M)
+
+
+def reach(serve: Callable[[int, Path], Sequence[str]], url: Callable[[int, Path], str]) -> Case:
+    """An arm to a place."""
+    return Case("table-reach", "table-reach", serve, url, 4.0, drawn, reach_error, REACH_M)
+
+
+def domain(port: int) -> int:
+    """A DDS domain of its own."""
+    return 1 + port % 200
+
+
+GROUP = "239.74.163.2"
+CASES = {
+    "mavlink": hover(
+        lambda p, _: ["--protocol", "mavlink", "--port", f"{p}", "--listen", f"{p + 1}"],
+        lambda p, _: f"mavlink://127.0.0.1:{p}",
+        "drone-hover",
+    ),
+    "crazyflie": hover(
+        lambda p, _: ["--protocol", "crtp", "--listen", f"{p}"], lambda p, _: f"crazyflie://127.0.0.1:{p}", "drone-hover"
+    ),
+    "betaflight": hover(
+        lambda p, _: ["--protocol", "betaflight", "--listen", f"{p}", "--port", f"{p + 1}"],
+        lambda p, _: f"betaflight://127.0.0.1:{p}?tracker={p + 1}",
+        "drone-hover",
+    ),
+    "ros2, twists": hover(
+        lambda p, _: ["--protocol", "ros2", "--domain", f"{domain(p)}"],
+        lambda p, _: f"ros2://lo?domain={domain(p)}",
+        "one matrix",
+    ),
+    "ros2, joints": reach(
+        lambda p, _: ["--protocol", "ros2", "--domain", f"{domain(p)}", "--port", f"{p}"],
+        lambda p, _: f"ros2://lo?domain={domain(p)}&gripper=gripper&tracker={p}",
+    ),
+    "franka": reach(
+        lambda p, _: ["--protocol", "fci", "--port", f"{p}"], lambda p, _: f"franka://127.0.0.1?tracker={p}"
+    ),
+    "canopen": reach(
+        lambda p, _: ["--protocol", "canopen", "--bus", GROUP, "--listen", f"{p + 1}", "--port", f"{p}"],
+        lambda p, _: f"canopen://{GROUP}:{p + 1}?gripper=8&tracker={p}",
+    ),
+    "dynamixel": reach(
+        lambda p, folder: ["--protocol", "dynamixel", "--bus", f"{folder}/bus", "--port", f"{p}"],
+        lambda p, folder: f"dynamixel://{folder}/bus?gripper=8&tracker={p}",
+    ),
+    "unitree": Case(
+        "go2-velocity", "go2-velocity", lambda p, _: ["--protocol", "unitree", "--domain", f"{domain(p)}"],
+        lambda p, _: f"unitree://lo?domain={domain(p)}", 6.0, velocity, walk_error, WALK_M_S,
+    ),
+}  # fmt: skip
+
+
+def free_port() -> int:
+    """The first of three UDP ports side by side that nobody uses."""
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for i in range(3):
+                stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)).bind(("127.0.0.1", port + i))
+            return port
+
+
+@contextlib.contextmanager
+def served(words: Sequence[str]) -> Iterator[None]:
+    """A vehicle in a process of its own.
+
+    Raises:
+        RookeryError: it does not begin.
+    """
+    process = subprocess.Popen([*ROOKERY, "vehicle", *words], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said = ""
+        while "is served" not in said:
+            line = process.stderr.readline()
+            said += line
+            if not line:
+                raise RookeryError(f"the vehicle does not begin: {said.strip()[-300:]}")
+        yield
+        process.send_signal(signal.SIGINT)
+        process.wait(20)
+    finally:
+        process.kill()
+        process.wait()
+
+
+@cache
+def bundle(policy: str) -> Path:
+    """A policy's bundle.
+
+    Raises:
+        RookeryError: it is not exported.
+    """
+    out = Path(tempfile.mkdtemp(prefix="rookery-links-")) / "bundle"
+    if policy == "one matrix":
+        out.mkdir()
+        one_matrix(out)
+        return out
+    done = subprocess.run([*ROOKERY, "export", policy, "--out", str(out)], capture_output=True, text=True)
+    if done.returncode:
+        raise RookeryError(f"{policy} is not exported: {done.stderr.strip()[-300:]}")
+    return out
+
+
+def one_matrix(out: Path) -> None:
+    """Velocities in proportion to the way to the target: no policy of the zoo commands velocities."""
+    weights = np.zeros((3, 4), np.float32)
+    weights[:, :3] = 1.5 * np.eye(3)
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, s]) for n, s in (("seen", 3), ("wanted", 4))]
+    nodes = [helper.make_node("MatMul", ["seen", "w"], ["wanted"])]
+    graph = helper.make_graph(nodes, "policy", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), out / "policy.onnx")
+    contract = {
+        "schema": "rookery-short-contract", "control_dt": 0.01,
+        "observation": [{"name": "way", "of": "target - position"}],
+        "action": {"kind": "velocity", "low": [-1.0] * 4, "high": [1.0] * 4},
+        "multirotor": {"mass": 0.0306, "most_thrust": 0.44}, "fence_m": 3.0,
+    }  # fmt: skip
+    (out / "contract.json").write_text(json.dumps(contract))
+
+
+def flown(case: Case, words: Sequence[str], log: Path) -> Flown:
+    """A flight by `rookery fly`.
+
+    Raises:
+        RookeryError: nothing has moved.
+    """
+    command = [*ROOKERY, "fly", str(bundle(case.policy)), "--json", "--seconds", f"{case.seconds:g}", "--log", str(log)]
+    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=SERVED_S)
+    if done.returncode not in (0, 1):
+        raise RookeryError(f"rookery fly {' '.join(words)}: {done.stderr.strip()[-300:]}")
+    with log.open("rb") as stream:
+        rows = [json.loads(message.data) for _, _, message in make_reader(stream).iter_messages()]
+    return json.loads(done.stdout), [row for row in rows if row["phase"] == "policy"]
+
+
+def episode(name: str, seed: int) -> dict[str, Any]:
+    """One flight over a link."""
+    case = CASES[name]
+    rng = random.Random(f"{name} {seed}")
+    with tempfile.TemporaryDirectory(prefix="rookery-links-") as place:
+        port, folder = free_port(), Path(place)
+        with served([case.task, *case.serve(port, folder), "--seed", str(seed)]):
+            words = ["--link", case.url(port, folder), *case.command(rng)]
+            told = flown(case, words, folder / "flight.mcap")
+    (vehicle,) = told[0]["vehicles"]
+    error = case.error(told) if told[1] else None
+    good = vehicle["fault"] is None and error is not None and error <= case.most
+    timing = told[0]["timing"]
+    out = {
+        "good": good, "error": error, "fault": vehicle["fault"], "jitter_ms": timing["jitter_ms"][1],
+        "age_ms": timing["age_ms"][0], "cycle_us": timing["cycle_us"][0],
+    }  # fmt: skip
+    print(f"{name} {seed}: {out}", flush=True)
+    return out
+
+
+def simulated(name: str, episodes: int, seed: int) -> float:
+    """Success of the same policy in the simulator."""
+    case = CASES[name]
+    if case.policy != "one matrix":
+        rows = json.loads((RESULTS / "zoo.json").read_text())["rows"]
+        return float(next(row["nominal"] for row in rows if row["policy"] == case.policy))
+    good = 0
+    with tempfile.TemporaryDirectory(prefix="rookery-links-") as place:
+        for k in range(episodes):
+            rng = random.Random(f"{name} {seed + k}")
+            told = flown(case, ["--dry-run", *case.command(rng)], Path(place) / f"{k}.mcap")
+            good += told[0]["vehicles"][0]["fault"] is None and case.error(told) <= case.most
+    return good / episodes
+
+
+def row(name: str, episodes: int, seed: int) -> dict[str, Any]:
+    """A row of the table."""
+    all_of = [episode(name, seed + k) for k in range(episodes)]
+
+    def mean(key: str) -> float | None:
+        values = [one[key] for one in all_of if one[key] is not None]
+        return round(float(np.mean(values)), 4) if values else None
+
+    faults = [one["fault"] for one in all_of if one["fault"]]
+    return {
+        "case": name, "policy": CASES[name].policy, "success": sum(one["good"] for one in all_of) / episodes,
+        "simulator": simulated(name, episodes, seed), "error": mean("error"), "faults": len(faults),
+        "jitter_ms": mean("jitter_ms"), "age_ms": mean("age_ms"), "cycle_us": mean("cycle_us"),
+        "reasons": sorted(set(faults)),
+    }  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return measure_tasks("links.py", 20, list(CASES), row, RESULTS / "links.json", COLUMNS, METRICS, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

@@ -1,0 +1,49 @@
+"""Refusal of NaN in what learners get of a task beside the rewards and the observations that they answer.
+
+An observation that is answered shows its NaN in the action, see `rookery.sim.actions.not_finite`. These would show only in a
+loss, after the step that gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from rookery.sim.errors import RookeryError
+
+
+def refuse_nan(what: str, values: Tensor) -> Tensor:
+    """The values [N, ...], all of them finite.
+
+    Raises:
+        RookeryError: naming what it is and the first world in which it is not.
+    """
+    if not torch.isfinite(values.sum()):  # one pass; a NaN or infinity anywhere survives the sum
+        wrong = (~torch.isfinite(values)).flatten(1).any(1).nonzero().flatten().tolist()
+        if wrong:
+            raise RookeryError(
+                f"the {what} is NaN or infinite, first in world {wrong[0]}: look for a division by zero in the task."
+            )
+    return values
+
+
+def refuse_nan_at_ends(
+    observations: Mapping[str, Tensor], ids: Tensor, terms: Mapping[str, Mapping[str, Tensor]]
+) -> None:
+    """Refuse last observations {group: [N, A, O]} of the worlds `ids`, which no action answers; `terms` [N, A, d] are what they
+    were made of.
+
+    Raises:
+        RookeryError: naming the term and the world.
+    """
+    for group, values in observations.items():
+        last = values[ids]
+        if not torch.isfinite(last.sum()) and not torch.isfinite(last).all():
+            world = int(ids[(~torch.isfinite(last)).flatten(1).any(1)][0])
+            wrong = [repr(name) for name, x in terms[group].items() if not torch.isfinite(x[world]).all()]
+            raise RookeryError(
+                f"the {' '.join(['observation', *wrong[:1]])} of {group!r} is NaN or infinite in an episode's last step, first "
+                f"in world {world}: look for a division by zero in the task."
+            )
