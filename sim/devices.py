@@ -1,31 +1,31 @@
-"""Devices of torch, by the names that users give."""
+"""Devices of torch, by the names that users give. Names are checked without torch, which takes a second to load."""
 
 from __future__ import annotations
 
 import os
-
-import torch
+import re
+from typing import TYPE_CHECKING
 
 from rookery.sim.errors import RookeryError
 
+if TYPE_CHECKING:
+    import torch
+
 __all__ = ["check_device_name", "find_device", "nth_device"]
 
-CPU = torch.device("cpu")
+NAMES = re.compile(r"cpu(:0)?|cuda(:[0-9]{1,3})?")
 
 
-def check_device_name(name: object) -> torch.device:
-    """The device that a name stands for, whether or not this machine has it.
+def check_device_name(name: object) -> str:
+    """The name of a device, whether or not this machine has it.
 
     Raises:
-        RookeryError: it is neither the CPU nor a CUDA device.
+        RookeryError: it is neither the CPU's nor a GPU's.
     """
-    try:
-        device = torch.device(str(name))
-    except RuntimeError:
-        device = torch.device("meta")
-    if device.type not in ("cpu", "cuda"):
-        raise RookeryError(f"a device is cpu, cuda or one of several GPUs, such as cuda:1, got {name!s:.200}.")
-    return device
+    text = str(name)
+    if NAMES.fullmatch(text) is None:
+        raise RookeryError(f"a device is cpu, cuda or one of several GPUs, such as cuda:1, got {text:.200}.")
+    return text
 
 
 def find_device(name: object) -> torch.device:
@@ -34,9 +34,11 @@ def find_device(name: object) -> torch.device:
     Raises:
         RookeryError: the name of none, or a GPU that cannot be used here.
     """
-    device = check_device_name(name)
-    if device.type == "cpu":
-        return CPU
+    kind, _, number = check_device_name(name).partition(":")
+    import torch
+
+    if kind == "cpu":
+        return torch.device("cpu")
     if not torch.cuda.is_available():
         built = torch.backends.cuda.is_built()
         why = (
@@ -45,7 +47,7 @@ def find_device(name: object) -> torch.device:
             else f"this PyTorch ({torch.__version__}) has no CUDA: install one that has, see pytorch.org/get-started/locally"
         )
         raise RookeryError(f"device {name} cannot be used, {why}, or take the device cpu.")
-    count, index = torch.cuda.device_count(), device.index or 0
+    count, index = torch.cuda.device_count(), int(number or 0)
     if index >= count:
         have = "cuda:0 alone" if count == 1 else f"cuda:0 to cuda:{count - 1}"
         raise RookeryError(f"there is no device {name}: this machine has {have}.")
@@ -62,6 +64,8 @@ def nth_device(name: object, rank: int) -> torch.device:
     Raises:
         RookeryError: see `find_device`.
     """
+    import torch
+
     device = find_device(name)
     if str(name) != "cuda":
         return device

@@ -132,7 +132,9 @@ def _gpu() -> Finding:
         import torch
 
         if torch.cuda.is_available():
-            return Finding("gpu", "training on thousands of worlds", "ok", f"{torch.cuda.get_device_name(0)}, --device cuda")
+            return Finding(
+                "gpu", "training on thousands of worlds", "ok", f"{torch.cuda.get_device_name(0)}, --device cuda"
+            )
     except Exception as e:
         return Finding("gpu", "training on thousands of worlds", "optional", f"cannot be asked ({type(e).__name__})")
     return Finding("gpu", "training on thousands of worlds", "optional", "none; everything runs on the CPU")

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from policies_device import CASES, learned
 from policies_drive import Drive
 from pretend_gpu import There, pretended_gpu
 
-from rookery.sim.envs.device_env import DeviceEnv
+import rookery
+from rookery.experiments.demonstrations import record
+from rookery.experiments.teacher import make_teacher
+from rookery.policies.algorithms.base import Algorithm
+from rookery.policies.algorithms.sac import SAC, SACConfig
+from rookery.policies.datasets.dataset import Dataset
+from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig
+from rookery.policies.imitation.dagger import DAgger, DAggerConfig
+from rookery.policies.training.evaluate import act_with, evaluate
+from rookery.sim.env import Env
+from rookery.sim.envs.device_env import DeviceEnv, on_device
 from rookery.sim.errors import RookeryError
+
+SHORT = {"episode_s": 0.1, "settled_s": 0.1}
 
 
 def alike(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], tolerance: float) -> None:
@@ -22,7 +36,11 @@ def alike(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], toleranc
             assert close.all(), (name, value[~close], its[~close])
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK = ("ppo-central", "ppo-gru", "ppo-choices", "sac-agents", "fasttd3", "dagger")
+"""Cases that `make test` runs; `make test-all` runs all."""
+
+
+@pytest.mark.parametrize("name", [c if c in QUICK else pytest.param(c, marks=pytest.mark.slow) for c in CASES])
 def test_what_is_learned_on_a_device_is_what_the_cpu_learns(name: str, monkeypatch) -> None:
     cpu, wanted = learned(name, torch.device("cpu"))
     with pretended_gpu(monkeypatch) as gpu:
@@ -83,3 +101,58 @@ def test_a_mixture_is_found(monkeypatch) -> None:
         for mixture in mixtures:
             with pytest.raises((RuntimeError, TypeError)):
                 mixture()
+
+
+def hover(device: torch.device) -> Env:
+    return on_device(rookery.make("drone-hover", 4, seed=1, config=SHORT), device)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Dataset:
+    out = tmp_path_factory.mktemp("demos") / "hover"
+    record(Path("drone-hover"), out, 3, num_envs=3, config=SHORT)
+    return Dataset(out)
+
+
+def from_demonstrations(device: torch.device, data: Dataset) -> list[Algorithm]:
+    """Behavior cloning, and SAC whose batches are half of demonstrations, after updates."""
+    settings = {"rollout_steps": 2, "learning_starts": 2, "batch": 16, "hidden": (4,), "buffer_size": 100}
+    bc = BehaviorCloning(hover(device), BehaviorCloningConfig(batch=16, hidden=(4,)), 3, {"dataset": data})
+    sac = SAC(hover(device), SACConfig(**settings, compiled=False), 3, {"dataset": data})
+    for _ in range(2):
+        bc.update(0.0)
+    Drive(sac).iterate(3)
+    return [bc, sac]
+
+
+@pytest.mark.slow
+def test_demonstrations_teach_on_a_device(data, monkeypatch) -> None:
+    wanted = from_demonstrations(torch.device("cpu"), data)
+    with pretended_gpu(monkeypatch) as gpu:
+        found = from_demonstrations(gpu, data)
+        states = [{k: x.cpu() for k, x in algorithm.state_dict().items()} for algorithm in found]
+        assert all(isinstance(x.norm.mean, There) for x in found[0].networks.values())
+    for mine, its in zip(wanted, states, strict=True):
+        alike(mine.state_dict(), its, 1e-4)
+
+
+def imitated(device: torch.device) -> tuple[Algorithm, dict[str, float]]:
+    """DAgger after an update, with a policy of the zoo for a teacher."""
+    env = hover(device)
+    config = DAggerConfig(rollout_steps=12, hidden=(4,), batch=16)
+    dagger = DAgger(env, config, 3, {"teacher": make_teacher("drone-hover", env)})
+    return dagger, Drive(dagger).iterate(1)
+
+
+@pytest.mark.slow
+def test_a_policy_teaches_and_is_judged_on_a_device(monkeypatch) -> None:
+    """The teacher acts on the device, and so does what it taught when it is evaluated there."""
+    cpu, wanted = imitated(torch.device("cpu"))
+    score = evaluate(cpu.env, act_with(cpu.policies(), cpu.env), 8)
+    with pretended_gpu(monkeypatch) as gpu:
+        there, figures = imitated(gpu)
+        assert all(isinstance(x, There) for x in there.teacher.frames.values())
+        its = evaluate(there.env, act_with(there.policies(), there.env), 8)
+    assert figures == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+    assert its["metrics"] == pytest.approx(score["metrics"], rel=1e-3) and its["causes"] == score["causes"]
+    assert its["return_mean"] == pytest.approx(score["return_mean"], rel=1e-3)
