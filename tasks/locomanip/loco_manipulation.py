@@ -70,7 +70,7 @@ class LocoManipulationConfig(ReachConfig):
     max_back: float = 0.7  # m/s *
     max_yaw_rate: float = 1.2  # rad/s *
     push_s: float = 0.0  # s, mean time between pushes; 0 for none
-    settling_gain: float = 0.02
+    settling_gain: float = 0.02  # share, as of reach
 
 
 class LocoManipulation(LeggedReach):

@@ -19,8 +19,7 @@ from rookery.sim2real.build import build_contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.px4_target import FOLDER
 from rookery.sim2real.export.px4_text import PUBLISH
-from rookery.sim2real.links.frames import rotation_to_ned, to_frd, to_ned
-from rookery.sim2real.links.mavlink import _from_euler
+from rookery.sim2real.links.frames import rotation_of_euler, rotation_to_ned, to_frd, to_ned
 from rookery.sim2real.runtime.controller import Controller
 from tests.sim2real.conftest import make_env, make_group, make_policy
 
@@ -216,7 +215,7 @@ def test_the_attitude_is_that_of_the_link_in_python(tmp_path: Path) -> None:
         roll, pitch, yaw = rng.uniform(-0.6, 0.6, 3)
         command = np.array([roll, pitch, 0.1, 0.2], np.float32)
         q = np.array(call(command.ctypes.data, float(np.pi / 2 - yaw))[:4])
-        wanted = rotation_to_ned(_from_euler(roll, pitch, yaw))
+        wanted = rotation_to_ned(rotation_of_euler(roll, pitch, yaw))
         assert abs(float(np.dot(q, wanted))) == pytest.approx(1.0, abs=1e-5)
 
 
