@@ -28,6 +28,7 @@ from rookery.sim2real.links.crtp import unpack
 from rookery.sim2real.links.frames import multiply, rotation_of_euler
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.links.msp import MspMessage, MspReader
+from rookery.sim2real.links.periodic import repeat
 from rookery.sim2real.links.place_controller import PlaceController
 from rookery.sim2real.links.tracker import Tracker
 from rookery.sim2real.runtime.clock import TimeSource
@@ -272,11 +273,7 @@ class BetaflightLink(Link):
     # -- the thread --------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        due = time.monotonic()
-        while not self._over.is_set():
-            self._cycle()
-            due = max(due + PERIOD_S, time.monotonic() - PERIOD_S)
-            time.sleep(max(0.0, due - time.monotonic()))
+        repeat(lambda: self._cycle(), PERIOD_S, self._over)
 
     def _cycle(self) -> None:
         """Take what has arrived; send channels and requests."""

@@ -21,6 +21,7 @@ from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.addresses import Address
 from rookery.sim2real.links.arm_drive import DERIVED, KINDS, QUANTITIES, ArmDrive, MotionLimits
 from rookery.sim2real.links.link import Identity, Link
+from rookery.sim2real.links.periodic import repeat
 from rookery.sim2real.links.tracker import Tracker
 from rookery.sim2real.runtime.clock import TimeSource
 from rookery.sim2real.runtime.reading import Reading
@@ -198,11 +199,7 @@ class DriveLink(Link):
     # -- the thread --------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        due = time.monotonic()
-        while not self._over.is_set():
-            self._cycle()
-            due = max(due + self._period, time.monotonic() - self._period)
-            time.sleep(max(0.0, due - time.monotonic()))
+        repeat(lambda: self._cycle(), self._period, self._over)
 
     def _cycle(self) -> None:
         """Take what has arrived; move on; send."""

@@ -23,6 +23,7 @@ from rookery.sim2real.links.addresses import Address
 from rookery.sim2real.links.dds import DOMAINS, Participant, cyclone
 from rookery.sim2real.links.frames import euler
 from rookery.sim2real.links.link import Identity, Link
+from rookery.sim2real.links.periodic import repeat
 from rookery.sim2real.links.ros2_messages import (
     dds_topic,
     header,
@@ -153,11 +154,7 @@ class Ros2TwistLink(Link):
     # -- the thread --------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        due = time.monotonic()
-        while not self._over.is_set():
-            self._cycle()
-            due = max(due + PERIOD_S, time.monotonic() - PERIOD_S)
-            time.sleep(max(0.0, due - time.monotonic()))
+        repeat(lambda: self._cycle(), PERIOD_S, self._over)
 
     def _cycle(self) -> None:
         """Take what has arrived; send a twist."""

@@ -25,6 +25,7 @@ from rookery.sim2real.links.dds import Participant, TopicReader, TopicWriter, cy
 from rookery.sim2real.links.joints import KINDS, JointOrder, JointTargets
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.links.motion_switcher import check_mode
+from rookery.sim2real.links.periodic import repeat
 from rookery.sim2real.links.unitree_messages import (
     FEET,
     LOW_CMD,
@@ -170,11 +171,7 @@ class UnitreeLink(Link):
     # -- the thread --------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        due = time.monotonic()
-        while not self._over.is_set():
-            self._cycle()
-            due = max(due + PERIOD_S, time.monotonic() - PERIOD_S)
-            time.sleep(max(0.0, due - time.monotonic()))
+        repeat(lambda: self._cycle(), PERIOD_S, self._over)
 
     def _cycle(self) -> None:
         """The newest state in, a set-point out."""
