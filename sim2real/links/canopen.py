@@ -7,6 +7,7 @@ deadline of set-points.
 
 from __future__ import annotations
 
+import logging
 import struct
 import time
 from typing import Any
@@ -88,6 +89,7 @@ class CanopenLink(DriveLink):
         """Ask and configure every drive."""
         import canopen
 
+        logging.getLogger("canopen").setLevel(logging.CRITICAL)  # it prints each try; the last one is told in our words
         network = canopen.Network(self._bus)
         network.NOTIFIER_CYCLE = 0.02  # s, that its thread goes on after it is stopped
         network.connect()

@@ -15,6 +15,8 @@ from rookery.sim2real.links.drive_link import within
 NO_OBJECT = (0x06020000, 0x06090011, 0x060A0023)
 """Abort codes of objects that a drive does not have."""
 SYNCED = 1  # transmission type: at each SYNC
+ANSWER_S = 1.0  # s, to wait for an answer: drives that store what they are told take longer than canopen's 0.3 s
+TRIES = 3  # of a request: its frame or the answer's may be lost
 
 
 class DriveSetup:
@@ -33,6 +35,8 @@ class DriveSetup:
         self._error: type[Exception] = canopen.SdoCommunicationError
         self._abort: type[Exception] = canopen.SdoAbortedError
         self._sdo = network.add_node(canopen.RemoteNode(node, canopen.ObjectDictionary())).sdo
+        self._sdo.RESPONSE_TIMEOUT = ANSWER_S
+        self._sdo.MAX_RETRIES = TRIES
         self.node, self.name = node, name
         self._who = f"{url}: node {node} ({name})"
 

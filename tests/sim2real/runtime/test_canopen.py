@@ -494,7 +494,9 @@ def test_arming_resets_a_drive_s_fault(reach_bundle: Path) -> None:
 # -- refusals ------------------------------------------------------------------------------------------------------
 
 
-def test_wrong_addresses_are_refused(reach_bundle: Path, walk_bundle: Path) -> None:
+def test_wrong_addresses_are_refused(reach_bundle: Path, walk_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rookery.sim2real.links.drive_setup.ANSWER_S", 0.05)  # nobody is there
+
     def refused(url: str, bundle: Path = reach_bundle) -> str:
         with pytest.raises(RookeryError) as refusal:
             CanopenLink(parse_address(url), controller(bundle).spec, ManualClock()).open(0.1)
@@ -563,6 +565,33 @@ def test_other_drives_are_refused(reach_bundle: Path, thorough: bool) -> None:
     silent = changed(lambda server: [setattr(d, "_send", lambda cob, data: None) for d in server.drives[5:6]])
     assert "node 6 (joint6) does not answer" in silent
     server.close()
+
+
+def test_answers_that_are_lost_are_asked_for_again(
+    reach_bundle: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Two answers of a drive are lost; nothing of it is printed."""
+    monkeypatch.setattr("rookery.sim2real.links.drive_setup.ANSWER_S", 0.5)
+    monkeypatch.setattr("rookery.sim2real.links.canopen.OTHERS_S", 0.0)
+    server = drives()
+    drive = server.drives[2]
+    heard, answers = drive._send, itertools.count()
+
+    def send(cob: int, data: bytes) -> None:
+        if cob != cia402.SDO_ANSWER + drive.node or next(answers) not in (2, 40):
+            heard(cob, data)
+
+    drive._send = send
+    link = CanopenLink(
+        parse_address(f"canopen://{server.channel}?bus=virtual"), controller(reach_bundle).spec, ManualClock()
+    )
+    with running(server):
+        link._connect()
+    assert next(answers) > 45
+    assert len(link._units) == 7
+    link._leave()
+    server.close()
+    assert "SDO" not in capfd.readouterr().err
 
 
 @pytest.mark.slow
