@@ -1,10 +1,10 @@
-"""The spread over training seeds: policies of the zoo trained again by their recipes with other seeds, and evaluated.
+"""The spread over training seeds: policies trained again by their recipes with other seeds, and evaluated.
 
     python benchmarks/seeds.py table-push drone-track [--seeds 0 1 2] [--runs runs/seeds]
 
-Each seed is `rookery reproduce POLICY --seed S`. Each policy made is evaluated over 256 episodes, with nominal physics and
-under the default randomization, with the same starts for all seeds. A training that is there is not repeated, so the command
-goes on after a stop. Rows of policies that are not named stay as they are in the file.
+Each seed is `rookery reproduce POLICY --seed S`; POLICY may be the file of a recipe. Each policy made is evaluated over 256
+episodes, with nominal physics and under the default randomization, with the same starts for all seeds. A training that is there
+is not repeated, so the command goes on after a stop. Rows of policies that are not named stay as they are in the file.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ METRICS = {
 
 def trained(policy: str, seed: int, folder: Path) -> dict[str, Any]:
     """Train by the recipe where that is not done; the row of a seed, figures of both evaluations in it."""
-    run = folder / f"{policy}-{seed}"
+    run = folder / f"{Path(policy).stem}-{seed}"
     made = subprocess.run([*ROOKERY, "reproduce", policy, "--seed", str(seed), "--out", str(run)], check=False)
     if made.returncode:
         raise SystemExit(made.returncode)  # it has said why
@@ -85,7 +85,7 @@ def spread(key: str, values: list[float], form: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("policies", nargs="+")
+    parser.add_argument("policies", nargs="+", help="of the zoo, or files of recipes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--runs", type=Path, default=Path("runs/seeds"))
     parser.add_argument("--out", type=Path, default=RESULTS / "seeds.json")
