@@ -35,7 +35,7 @@ ENTRY_S = 15.0  # s, most time for a take-off or to stand up
 LOST_S = 10.0  # s without measurements in an emergency after which nobody can tell what became of the vehicle
 COMMANDED_VELOCITY = "commanded velocity forward, velocity left"
 """Beginning of the name of a command that says how to walk, in heading axes."""
-HALT_S = 1.0  # s, for a robot that walks to stand before it leaves: held in mid-stride, its joints tip it over
+HALT_S = 1.0  # s, for a robot that can walk to stand before it leaves: held in mid-stride, its joints tip it over
 EXIT_S = 15.0  # s, most time to come down before the reaction to a fault does it
 
 
@@ -250,7 +250,7 @@ class Pilot:
 
     def _fly(self, reading: Reading, now: float) -> Array | None:
         over = now - self._since >= self.seconds or self.commands.finish
-        if over and self._halts(now):
+        if over and not self._halts(now):
             self._begin_exit(reading, now)
             self._to(Phase.EXIT)
             self._leave(reading, now)
@@ -272,11 +272,14 @@ class Pilot:
         return command
 
     def _halts(self, now: float) -> bool:
-        """True once a robot that was told to walk has had `HALT_S` to stand, and at once of others."""
-        walks = any(n.startswith(COMMANDED_VELOCITY) and np.any(v) for n, v in self.commands.values.items())
-        if walks and math.isnan(self._halted):
+        """True while a robot that can walk comes to a stand before it leaves.
+
+        Whatever its command is: one taken back a moment ago leaves it in mid-stride, too.
+        """
+        walks = any(name.startswith(COMMANDED_VELOCITY) for name in self.commands.values)
+        if math.isnan(self._halted):
             self._halted = now
-        return not walks or now - self._halted >= HALT_S
+        return walks and now - self._halted < HALT_S
 
     def _asked(self) -> dict[str, Array]:
         """The operator's commands as the policy has them: no velocity for a robot that is about to leave."""
