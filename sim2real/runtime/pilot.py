@@ -35,6 +35,7 @@ ENTRY_S = 15.0  # s, most time for a take-off or to stand up
 LOST_S = 10.0  # s without measurements in an emergency after which nobody can tell what became of the vehicle
 COMMANDED_VELOCITY = "commanded velocity forward, velocity left"
 """Beginning of the name of a command that says how to walk, in heading axes."""
+HALT_S = 1.0  # s, for a robot that can walk to stand before it leaves: held in mid-stride, its joints tip it over
 EXIT_S = 15.0  # s, most time to come down before the reaction to a fault does it
 
 
@@ -79,7 +80,7 @@ class StepRecord:
         velocity_error: m/s, of a walking robot's estimated velocity from the commanded one, both along the ground; nan where
             there is none.
         limited: components of the command that the safety filter has changed.
-        commands: what the operator asked, by name of the quantity.
+        commands: what the operator asked, by name of the quantity; no velocity while a robot stands before it leaves.
     """
 
     now: float
@@ -133,6 +134,7 @@ class Pilot:
         self._limited: tuple[int, ...] = ()
         self._begun = False  # the entry has, so that there is a way back
         self._sitting = False
+        self._halted = math.nan  # s, when the operator's velocity was taken back for the exit
 
     # -- before motors turn ------------------------------------------------------------------------------------
 
@@ -159,6 +161,7 @@ class Pilot:
         self.fault = None
         self._command = None
         self._begun = self._sitting = False
+        self._halted = math.nan
         self._to(Phase.ARMED)
         self.link.arm()
 
@@ -201,9 +204,7 @@ class Pilot:
         elif self.phase is Phase.EXIT:
             self._leave(reading, now)
         off = self._distance(reading), self._velocity_error(reading)
-        return StepRecord(
-            now, self.phase, reading, command, self.fault, *off, self._limited, dict(self.commands.values)
-        )
+        return StepRecord(now, self.phase, reading, command, self.fault, *off, self._limited, self._asked())
 
     def _judge(self, reading: Reading, now: float) -> Fault | None:
         flying = self.phase is Phase.POLICY
@@ -248,12 +249,13 @@ class Pilot:
             self._to(Phase.EXIT)
 
     def _fly(self, reading: Reading, now: float) -> Array | None:
-        if now - self._since >= self.seconds or self.commands.finish:
+        over = now - self._since >= self.seconds or self.commands.finish
+        if over and not self._halts(now):
             self._begin_exit(reading, now)
             self._to(Phase.EXIT)
             self._leave(reading, now)
             return None
-        command = self.controller.step({**reading.estimates, **reading.values, **self.commands.values})
+        command = self.controller.step({**reading.estimates, **reading.values, **self._asked()})
         if self.phase is not Phase.POLICY:  # the watchdog has taken over meanwhile
             return None
         self.policy_stamp = self.clock.now()
@@ -268,6 +270,22 @@ class Pilot:
         self.link.write(self.controller.spec.spec.action.kind, command)
         self._command = command
         return command
+
+    def _halts(self, now: float) -> bool:
+        """True while a robot that can walk comes to a stand before it leaves.
+
+        Whatever its command is: one taken back a moment ago leaves it in mid-stride, too.
+        """
+        walks = any(name.startswith(COMMANDED_VELOCITY) for name in self.commands.values)
+        if math.isnan(self._halted):
+            self._halted = now
+        return walks and now - self._halted < HALT_S
+
+    def _asked(self) -> dict[str, Array]:
+        """The operator's commands as the policy has them: no velocity for a robot that is about to leave."""
+        if math.isnan(self._halted):
+            return dict(self.commands.values)
+        return {n: np.zeros_like(v) if n.startswith(COMMANDED_VELOCITY) else v for n, v in self.commands.values.items()}
 
     def _begin_exit(self, reading: Reading, now: float) -> None:
         assert self._entry is not None
@@ -324,7 +342,7 @@ class Pilot:
     def _velocity_error(self, reading: Reading) -> float:
         wanted = next((v for name, v in self.commands.values.items() if name.startswith(COMMANDED_VELOCITY)), None)
         velocity = reading.estimates.get("velocity")
-        if wanted is None or velocity is None:
+        if wanted is None or velocity is None or not math.isnan(self._halted):
             return math.nan
         yaw = euler(reading.values["rotation"])[2]
         ahead = math.cos(yaw) * velocity[0] + math.sin(yaw) * velocity[1]

@@ -9,6 +9,7 @@ namespace flight {
 namespace {
 
 const std::string commanded = "commanded "; /* begins names of commands whose 0 means: stay */
+const std::string commanded_velocity = "commanded velocity forward, velocity left"; /* and of one that says how to walk */
 
 template <typename Names> std::string listed(const Names &names)
 {
@@ -127,6 +128,7 @@ void Pilot::check_quantities(const Identity &identity, const std::vector<bool> &
         torques_ = name == "joint torques" && q.size == robot_.joint_count ? at : torques_;
         speeds_ = name == "joint velocities" && q.size == robot_.joint_count ? at : speeds_;
         external_ = name == "external torques" && q.size == robot_.joint_count ? at : external_;
+        velocity_ = name.compare(0, commanded_velocity.size(), commanded_velocity) == 0 ? &q : velocity_;
         target_ = name == "target" && q.size == 3 ? q.at : target_;
         target_given_ = target_given_ || (name == "target" && measured_[n]);
     }

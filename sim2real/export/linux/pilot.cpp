@@ -1,5 +1,6 @@
 #include "pilot.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -15,6 +16,7 @@ namespace {
 constexpr double most_arming = 5.0;  /* s, for a vehicle to arm and to follow set-points */
 constexpr double most_entry = 15.0;  /* s, for a take-off or to stand up */
 constexpr double lost = 10.0;        /* s without measurements in an emergency after which nobody can tell what became of it */
+constexpr double halt = 1.0;         /* s, for a robot that can walk to stand before it leaves: held in mid-stride, its joints tip it over */
 constexpr double most_exit = 15.0;   /* s, to come down before the reaction to a fault does it */
 constexpr double fresh = 1.0;        /* s, age of what a vehicle says about itself */
 constexpr long ask_again = 50;       /* steps */
@@ -147,13 +149,14 @@ void Pilot::begin_policy(double now)
     target_given_ = target_given_ || target_ >= 0;
     controller_.begin();
     policy_steps_ = 0;
+    halted_ = -1.0;
     to(Phase::policy, now);
     policy_stamp_ = now;
 }
 
 const float *Pilot::fly(double now)
 {
-    if (now - since_ >= seconds_ || operator_.finish != 0) {
+    if ((now - since_ >= seconds_ || operator_.finish != 0) && !halts(now)) {
         begin_exit(now);
         to(Phase::exit, now);
         leave(now);
@@ -196,6 +199,18 @@ const float *Pilot::fly(double now)
     }
     link_.write_actuators(actuators_.data());
     return command_.data();
+}
+
+/* True while a robot that can walk comes to a stand before it leaves. */
+bool Pilot::halts(double now)
+{
+    if (velocity_ == nullptr) {
+        return false;
+    }
+    const auto first = reading_.values.begin() + velocity_->at;
+    std::fill(first, first + velocity_->size, 0.0f);
+    halted_ = halted_ < 0.0 ? now : halted_;
+    return now - halted_ < halt;
 }
 
 void Pilot::begin_exit(double now)

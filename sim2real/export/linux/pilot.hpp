@@ -115,6 +115,7 @@ private:
     void begin_policy(double now);
     const float *fly(double now);
     void leave(double now);
+    bool halts(double now);
     void begin_exit(double now);
     void react(double now);
     void emergency(int fault, double now);
@@ -139,10 +140,11 @@ private:
     std::timed_mutex link_mutex_; /* held by whoever calls the link */
     std::atomic<int> phase_{static_cast<int>(Phase::idle)}, fault_{SAFETY_OK};
     std::atomic<double> policy_stamp_{-1.0}; /* s, when the policy's step last returned; below 0 while none is due */
+    const Quantity *velocity_ = nullptr; /* a command that says how to walk */
     int target_ = -1, position_ = -1, rotation_ = -1, angular_velocity_ = -1, angles_ = -1, torques_ = -1, speeds_ = -1, external_ = -1;
     bool target_given_ = false, begun_ = false, sitting_ = false, commanded_ = false;
     long armed_steps_ = 0, policy_steps_ = 0;
-    double since_ = 0.0, hung_at_ = -1.0;
+    double since_ = 0.0, hung_at_ = -1.0, halted_ = -1.0;
 };
 
 } // namespace flight

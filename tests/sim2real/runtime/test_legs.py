@@ -19,7 +19,7 @@ from rookery.sim2real.links.joints import JointOrder, JointTargets
 from rookery.sim2real.links.simulated import SimulatedJoints
 from rookery.sim2real.runtime.checks import check_vehicle, complete
 from rookery.sim2real.runtime.clock import ManualClock
-from rookery.sim2real.runtime.pilot import Phase
+from rookery.sim2real.runtime.pilot import HALT_S, Phase
 from rookery.sim2real.vehicles.joints import JointVehicle
 from tests.sim2real.runtime import test_faults as faults
 from tests.sim2real.runtime.walks import SPEED, Walk, controller, vehicle
@@ -51,9 +51,10 @@ def test_it_stands_up_walks_and_lies_down(walk_bundle: Path) -> None:
         aside.append(velocity @ (-ahead[1], ahead[0]))
         assert walk.height > 0.22
     assert walk.pilot.phase is Phase.EXIT, walk.said
-    assert len(forward) == pytest.approx(500, abs=3)
-    assert np.mean(forward) == pytest.approx(SPEED, abs=0.1)
+    assert len(forward) == pytest.approx(500 + HALT_S / 0.02, abs=3)
+    assert np.mean(forward[:500]) == pytest.approx(SPEED, abs=0.1)
     assert np.mean(aside) == pytest.approx(0.0, abs=0.1)
+    assert np.abs(forward[-10:]).max() < 0.15, "it lay down in mid-stride"
     assert walk.lands(hardest=0.3), walk.said
     assert walk.pilot.fault is None
     assert walk.vehicle.mode == "off"
@@ -285,6 +286,6 @@ def test_a_dry_run_walks(walk_bundle: Path, capsys: pytest.CaptureFixture[str]) 
     assert fly.run(args) == 0
     (report,) = json.loads(capsys.readouterr().out)["vehicles"]
     assert report["family"] == "joints"
-    assert report["policy_s"] == pytest.approx(1.0, abs=0.05)
+    assert report["policy_s"] == pytest.approx(1.0 + HALT_S, abs=0.05)
     with pytest.raises(RookeryError, match="takes no command 'target'"):
         fly.run(dataclasses.replace(args, command=("target=0,0,1",)))

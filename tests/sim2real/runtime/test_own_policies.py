@@ -18,6 +18,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.onnx_controller import OnnxController, open_controller
+from rookery.sim2real.runtime.pilot import HALT_S
 from rookery.sim2real.short_contract import read_short_contract
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "fly.md"
@@ -116,7 +117,7 @@ def test_legs_too(walk_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     words = ["fly", str(tmp_path), "--dry-run", "--seconds", "2", "--json", "--command", "velocity=0.3,0,0"]
     assert main(words) == 0
     (vehicle,) = json.loads(capsys.readouterr().out)["vehicles"]
-    assert (vehicle["fault"], vehicle["policy_s"]) == (None, pytest.approx(2.0, abs=0.05))
+    assert (vehicle["fault"], vehicle["policy_s"]) == (None, pytest.approx(2.0 + HALT_S, abs=0.05))
 
 
 def put(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:

@@ -20,6 +20,7 @@ import pytest
 from rookery.sim2real.links.dds import Participant
 from rookery.sim2real.links.frames import euler
 from rookery.sim2real.links.unitree_messages import SPORT_MODE_STATE
+from rookery.sim2real.runtime.pilot import HALT_S
 from rookery.sim2real.vehicles.unitree import TRUTH
 from tests.sim2real.runtime.processes import (
     ROOKERY,
@@ -89,7 +90,7 @@ def test_it_walks_through_loss_and_latency(walk_bundle: Path) -> None:
         code, report = fly(walk_bundle, *link(), "--command", "velocity=0.5,0,0.3", seconds=5.0)
     (one,) = report["vehicles"]
     assert (code, one["fault"]) == (0, None)
-    assert one["policy_s"] == pytest.approx(5.0, abs=0.1)
+    assert one["policy_s"] == pytest.approx(5.0 + HALT_S, abs=0.1)
     assert one["velocity_error"] < 0.15
     _, height, ahead, left, turn = np.array(witness.rows).T
     walking = ahead > 0.35
