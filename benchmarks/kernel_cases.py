@@ -15,7 +15,7 @@ from torch import Tensor
 from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotate, rotation_error
 from rookery.tasks import rewards
 from rookery.tasks.drones import kernels as drones
-from rookery.tasks.drones import land_kernels
+from rookery.tasks.drones import land_kernels, turning
 from rookery.tasks.drones.base import DroneTask
 from rookery.tasks.drones.pursuit import Pursuit
 from rookery.tasks.locomanip import reach
@@ -79,10 +79,9 @@ def begin(ids, neutral, last_action, previous_action, crashed, cause):
     cause[ids] = 0
 
 
-def begin_pursuit(ids, state, target, distance, error_sum, error_count, turn_sum):
+def begin_pursuit(ids, state, target, distance, error_sum, error_count):
     error_count[ids] = 0.0
     error_sum[ids] = 0.0
-    turn_sum[ids] = 0.0
     s, t = tensors(state[ids], target[ids])
     distance[ids] = torch.linalg.vector_norm(s[..., :3] - t, dim=-1).numpy()
 
@@ -132,28 +131,31 @@ def to_body(worlds, state, vectors, are_points, up, velocity, rates, turned):
             out[worlds] = (r[..., None, :, :] * parts[..., None]).sum(-2).flatten(-2).numpy()
 
 
-def pursue(state, target, steps, counted_from, bounds, distance, error_sum, error_count, turn_sum, astray):
-    s, goal, n, d, e, c, t, out = tensors(state, target, steps, distance, error_sum, error_count, turn_sum, astray)
+def pursue(state, target, steps, counted_from, bounds, distance, error_sum, error_count, astray):
+    s, goal, n, d, e, c, out = tensors(state, target, steps, distance, error_sum, error_count, astray)
     torch.linalg.vector_norm(s[..., :3] - goal, dim=-1, out=d)
     torch.gt(d, bounds, out=out)
     counts = (n > counted_from).float()
     c += counts
     e.addcmul_(d, counts[:, None])
+
+
+def add_turning(state, steps, counted_from, turned, counted):
+    s, n, t, c = tensors(state, steps, turned, counted)
+    counts = (n > counted_from).float()
+    c += counts
     vertical = (matrix(s[..., 3:7])[..., 6:] * s[..., 10:13]).sum(-1)
     t.addcmul_(vertical, counts[:, None])
 
 
-def pursuit_metrics(
-    steps, max_steps, most, distance, error_sum, error_count, turn_sum, crashed, success, error, drift, crash
-):
-    n, d, e, c, t, hit = tensors(steps, distance, error_sum, error_count, turn_sum, crashed)
-    ok, far, turned, fell = tensors(success, error, drift, crash)
+def pursuit_metrics(steps, max_steps, most, distance, error_sum, error_count, crashed, success, error, crash):
+    n, d, e, c, hit = tensors(steps, distance, error_sum, error_count, crashed)
+    ok, far, fell = tensors(success, error, crash)
     count = c.clamp_min(1.0)[:, None]
     mean = torch.where(c[:, None] > 0.0, e / count, d)
     any_hit = hit.any(1)
     ok.copy_((mean < most).all(1) & ~any_hit & (n >= max_steps))
     far.copy_(mean.mean(1))
-    turned.copy_((t / count).abs().amax(1))
     fell.copy_(any_hit)
 
 
@@ -308,6 +310,7 @@ CASES = (
             (DroneTask, "motion_rewards", motion_rewards),
             (drones, "to_body", to_body),
             (drones, "pursue", pursue),
+            (turning, "add_turning", add_turning),
             (drones, "pursuit_metrics", pursuit_metrics),
             (drones, "detect_crashes", detect_crashes),
             (drones, "first_cause", first_cause),

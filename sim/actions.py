@@ -58,16 +58,23 @@ def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Ten
     return actions
 
 
-def not_finite(group: str, world: int, observed: Mapping[str, Tensor] = {}) -> RookeryError:
-    """The error for actions with NaN or infinity; `observed` are the terms [N, A, d] that they answer: one may be why."""
+def not_finite(group: str, world: int, observed: Mapping[str, Tensor] = {}, first: int = 0) -> RookeryError:
+    """The error for actions with NaN or infinity; `observed` are the terms [N, A, d] that they answer: one may be why.
+
+    Args:
+        world: index of the first with such an action, counted from 0; `first` is added to it, the number of that world of
+            index 0 in a larger environment.
+    """
     for name, value in observed.items():
         if not torch.isfinite(value).all():
-            where = int((~torch.isfinite(value)).flatten(1).any(1).nonzero()[0])
+            where = first + int((~torch.isfinite(value)).flatten(1).any(1).nonzero()[0])
             return RookeryError(
                 f"the observation {name!r} of {group!r} is NaN or infinite, first in world {where}: look for a division by "
                 "zero in the task."
             )
-    return RookeryError(f"actions of {group!r} contain NaN or infinity, first in world {world}: check the policy.")
+    return RookeryError(
+        f"actions of {group!r} contain NaN or infinity, first in world {first + world}: check the policy."
+    )
 
 
 def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:

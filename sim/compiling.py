@@ -1,4 +1,4 @@
-"""A count of what Numba compiles in this process, and its time."""
+"""A count of what Numba compiles in this process and in those that it waits for, and its time."""
 
 from __future__ import annotations
 
@@ -57,5 +57,10 @@ def _all() -> Compilations:
 
 
 def compiling_s() -> float:
-    """s that have been spent compiling since the first call."""
+    """s that have been spent compiling since the first call, in this process or while it waited for others."""
     return _all().seconds
+
+
+def add_compiling(seconds: float) -> None:
+    """Count s for which this process waited while others compiled."""
+    _all().seconds += seconds

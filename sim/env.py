@@ -136,13 +136,12 @@ class Env(abc.ABC):
                 is no option's.
         """
 
-    def stagger(self) -> Tensor | None:
+    def stagger(self) -> None:
         """Spread the worlds' episode clocks evenly, so that time limits do not coincide. For trainers.
 
-        Returns:
-            [N] bool: worlds whose running episode is shorter by it, and so tells nothing of success; None for none.
+        Episodes that are shorter by it tell nothing of success: ``info["episode"]["cut"]`` [m] is true for them where an
+        environment has clocks to set.
         """
-        return None
 
     @abc.abstractmethod
     def close(self) -> None:

@@ -45,8 +45,8 @@ class EnvWrapper(Env):
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
         return self.env.step(actions)
 
-    def stagger(self) -> Tensor | None:
-        return self.env.stagger()
+    def stagger(self) -> None:
+        self.env.stagger()
 
     def close(self) -> None:
         self.env.close()

@@ -136,7 +136,9 @@ class FrozenOpponentEnv(EnvWrapper):
         metrics = self._own_success(episode["metrics"], side)
         if metrics is not episode["metrics"]:
             lost = _wins(episode["metrics"], self._names, 1 - side)
-            self.population.record(played, 0.5 * (1.0 + metrics["success"] - lost))
+            points = 0.5 * (1.0 + metrics["success"] - lost)
+            whole = ~episode["cut"] if "cut" in episode else slice(None)
+            self.population.record(played[whole], points[whole])
         self.population.draw(ids)
         if self.team == EITHER:
             self.side[ids] = 1 - side

@@ -39,7 +39,6 @@ class EpisodeStatistics:
         success: mean success of the latest `window` episodes, None before there are half as many.
         best: {"success", "steps"} of the best `success` so far.
         latest: the means of the latest iteration in which any episode ended.
-        cut: [N] bool, worlds whose running episode began in the middle, see `Env.stagger`: it will not count; None for none.
     """
 
     def __init__(self, window: int) -> None:
@@ -47,22 +46,19 @@ class EpisodeStatistics:
         self.success: float | None = None
         self.best: dict[str, float] = {}
         self.latest: dict[str, float] = {}
-        self.cut: Tensor | None = None
         self._finished: list[dict[str, Tensor]] = []
         self._recent: list[tuple[float, int]] = []  # (sum of success, episodes) by iteration
 
     def add(self, episode: dict[str, Any]) -> None:
-        """Take in an info["episode"]; nothing is moved off the device yet."""
+        """Take in an info["episode"], but of it those episodes that are `cut`; nothing is moved off the device yet."""
         columns = {"length": episode["length"]}
         columns |= {f"return/{k}": v for k, v in episode["return"].items()}
         columns |= {f"metric/{k}": v for k, v in episode["metrics"].items()}
         columns |= {f"reward/{k}": v for k, v in episode.get("reward_terms", {}).items()}
         columns |= {f"parameter/{k}": v for k, v in episode.get("parameters", {}).items()}
         columns |= {f"task/{k}": v for k, v in episode.get("task_success", {}).items()}
-        if self.cut is not None:
-            ids = episode["ids"]
-            whole = ~self.cut[ids]
-            self.cut[ids] = False
+        if "cut" in episode:
+            whole = ~episode["cut"]
             columns = {k: v[whole] for k, v in columns.items()}
         self._finished.append(columns)
 
@@ -98,12 +94,11 @@ class EpisodeStatistics:
         return row
 
     def state_dict(self) -> dict[str, Any]:
-        """JSON values; `cut` is kept apart."""
+        """JSON values."""
         return {"success": self.success, "best": self.best, "latest": self.latest, "recent": self._recent}
 
-    def load_state_dict(self, state: dict[str, Any], cut: Tensor | None = None) -> None:
-        """Put a saved state back, and `cut`, which is none of its JSON values."""
-        self.cut = cut
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put a saved state back."""
         self.success = state["success"]
         self.best = state["best"]
         self.latest = state["latest"]

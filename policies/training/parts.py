@@ -12,8 +12,6 @@ from rookery.sim.envs.shard_states import ShardStates
 
 Tensors = dict[str, dict[str, Tensor]]
 """By file, "algorithm" and "env", and name."""
-CUT = "cut"
-"""Name of `EpisodeStatistics.cut` among an environment's tensors; older checkpoints lack it."""
 WorldAxis = Callable[[str], int | None]
 """`Algorithm.world_axis`."""
 
@@ -63,4 +61,4 @@ def split_parts(tensors: Tensors, worlds: ShardStates, axis: WorldAxis) -> list[
 
 def _by_world(name: str) -> bool:
     """True for what a runner keeps of its worlds, one row for each, beside the environment's own state."""
-    return name.startswith("observation/") or name == CUT
+    return name.startswith("observation/")

@@ -18,7 +18,7 @@ from rookery.policies.training import checkpoint, store
 from rookery.policies.training.interruption import Interrupted, Interruption
 from rookery.policies.training.lock import RunLock
 from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
-from rookery.policies.training.parts import CUT, join_parts, split_parts
+from rookery.policies.training.parts import join_parts, split_parts
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.buffers import under
@@ -276,7 +276,7 @@ class Runner:
         for _ in range(self.algorithm.rollout_steps):
             if self.obs is None:
                 self.obs, _ = self.env.reset()
-                self.episodes.cut = self.env.stagger()
+                self.env.stagger()
             actions = self.algorithm.act(self.obs)
             result = self.env.step(actions)
             self.algorithm.observe(self.obs, actions, result)
@@ -347,7 +347,7 @@ class Runner:
         self.steps = state["steps"]
         self.iteration = state["iteration"]
         self.seconds = state["seconds"]
-        self.episodes.load_state_dict(state["episodes"], tensors["env"].get(CUT))
+        self.episodes.load_state_dict(state["episodes"])
         self._note_share()
 
     def _note_share(self) -> None:
@@ -360,7 +360,6 @@ class Runner:
         if self.obs is not None:
             env |= {f"observation/{name}": x for name, x in self.obs.items()}
             env |= {f"env/{name}": x for name, x in self.env.state_dict().items()}
-            env |= {} if self.episodes.cut is None else {CUT: self.episodes.cut}
         own = {"algorithm": self.algorithm.state_dict(), "env": env}
         if self._worlds is None:
             return own

@@ -146,11 +146,15 @@ def row_actions(actions: Any, shape: tuple[int, int], device: torch.device | str
 
 
 def episode_means(info: dict[str, Any]) -> dict[str, float]:
-    """Means over the episodes that ended in a step: return, length in control steps, and the task's metrics, of those that have
-    them; {} for none."""
+    """Means over the episodes that ended in a step, but those that are `cut`: return, length in control steps, and the task's
+    metrics, of those that have them; {} for none."""
     if "episode" not in info:
         return {}
     episode = info["episode"]
+    if "cut" in episode and episode["cut"].any():
+        episode = _whole(episode)
+        if not len(episode["ids"]):
+            return {}
     # np.add.reduce and not ndarray.mean, which takes 6 us a call
     returns = table(episode["return"])
     length = episode["length"].numpy()
@@ -168,3 +172,10 @@ def episode_means(info: dict[str, Any]) -> dict[str, float]:
             k: float(np.mean(x[np.isfinite(x)])) for k, x in zip(found, metrics, strict=True) if np.isfinite(x).any()
         }
     return out | found
+
+
+def _whole(episode: dict[str, Any]) -> dict[str, Any]:
+    """Those episodes of a table that began at their beginning."""
+    whole = ~episode["cut"]
+    tables = {what: {k: v[whole] for k, v in episode[what].items()} for what in ("return", "metrics")}
+    return tables | {what: episode[what][whole] for what in ("ids", "length")}

@@ -109,6 +109,8 @@ class ConcatEnv(Env):
         self.max_episode_steps = max(e.max_episode_steps for e in envs)
         ends = torch.tensor([e.num_envs for e in envs]).cumsum(0).tolist()
         self._slices = [slice(end - e.num_envs, end) for e, end in zip(envs, ends, strict=True)]
+        for e, at in zip(envs, self._slices, strict=True):
+            e.told_first = at.start
         self._task_index = torch.cat([torch.full((e.num_envs,), self._names.index(n)) for n, e in self.parts.items()])
         self._one_hot = torch.nn.functional.one_hot(self._task_index, len(self.task_names)).float()
         self._shown = one_hot
@@ -153,8 +155,9 @@ class ConcatEnv(Env):
         self._terms.hand_on()
         return self._observations(obs), {}
 
-    def stagger(self) -> Tensor:
-        return torch.cat([e.stagger() for e in self.parts.values()])
+    def stagger(self) -> None:
+        for e in self.parts.values():
+            e.stagger()
 
     @one_thread_each
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:

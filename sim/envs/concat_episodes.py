@@ -45,6 +45,7 @@ class ConcatEpisodes:
         out: dict[str, Any] = {
             "ids": torch.cat([e["ids"] + start for start, _, _, e in ended]),
             "length": torch.cat([e["length"] for *_, e in ended]),
+            "cut": torch.cat([e["cut"] for *_, e in ended]),
             "cause": torch.cat([cause[e["cause"]] for _, _, cause, e in ended]),
             "return": {k: torch.cat([e["return"][k] for *_, e in ended]) for k in ended[0][-1]["return"]},
             "task": torch.cat([torch.full_like(e["ids"], task) for _, task, _, e in ended]),

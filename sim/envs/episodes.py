@@ -34,6 +34,7 @@ class _GroupRewards:
                 raise unknown("reward term", name, weights)
             if objectives and not any(name in members for members in objectives.values()):
                 raise RookeryError(f"the reward term {name!r} belongs to none of the objectives {list(objectives)}.")
+        self.names = names
         self.labels = [f"{group}/{name}" for name in names]
         self.totals = [f"{group}/{name}" for name in objectives] or [group]
         self.table = TensorTable(names, [(num_envs, count)] * len(names), "rewards")
@@ -67,12 +68,18 @@ class EpisodeLog(Buffers):
         groups: its agent groups.
         num_envs: N.
 
+    Attributes:
+        cut: [N] bool, worlds whose running episode began in the middle, see `Env.stagger`.
+
     Raises:
         RookeryError: an objective names a term that has no weight.
     """
 
+    cut: Tensor
+
     def __init__(self, task: Task, groups: dict[str, Group], num_envs: int) -> None:
         super().__init__()
+        self._cut = self.buffer("cut", num_envs, dtype=torch.bool).numpy()
         self.task = task
         self.groups = groups
         self._num_envs = num_envs
@@ -88,9 +95,14 @@ class EpisodeLog(Buffers):
 
     def add(self, rewards: dict[str, dict[str, Tensor]]) -> dict[str, Tensor]:
         """Take unweighted terms, each [N, A]; give the weighted sum by group: [N, A], or [N, A, M] for M objectives. New
-        tensors."""
+        tensors.
+
+        Raises:
+            RookeryError: in the first step, a term without a weight, or a weight that no term uses.
+        """
         out = {}
         self._finite = True
+        known = len(self._rewards)
         for g, terms in by_name(self.task, "rewards", rewards).items():
             if g not in self._rewards:
                 if g not in self.groups:
@@ -99,14 +111,24 @@ class EpisodeLog(Buffers):
                 self._rewards[g] = _GroupRewards(self.task, g, tuple(terms), self._num_envs, count, self._sums[g])
             out[g], finite = self._rewards[g].add(terms)
             self._finite &= finite
+        if len(self._rewards) > known:
+            self._refuse_unused()
         return out
 
-    def refuse_nan(self, terms: dict[str, dict[str, Tensor]], rewards: dict[str, Tensor]) -> None:
+    def _refuse_unused(self) -> None:
+        """Refuse weights of terms that the task does not have, which would change nothing."""
+        terms = dict.fromkeys(name for group in self._rewards.values() for name in group.names)
+        for name, weight in self.task.cfg.reward.items():
+            if name not in terms and weight:
+                raise unknown(f"reward term of {type(self.task).__name__} with a weight", name, terms)
+
+    def refuse_nan(self, terms: dict[str, dict[str, Tensor]], rewards: dict[str, Tensor], first: int) -> None:
         """Refuse rewards that are not finite, once those of worlds whose physics diverged are out of them.
 
         Args:
             terms: that `add` took last.
             rewards: that it gave.
+            first: number of the first world in messages.
 
         Raises:
             RookeryError: naming the term and the world.
@@ -118,21 +140,24 @@ class EpisodeLog(Buffers):
                 wrong = [name for name, x in terms[g].items() if not torch.isfinite(x[i].float()).all()]
                 name = f"reward term {wrong[0]!r}" if wrong else "sum of the weighted reward terms"
                 raise RookeryError(
-                    f"the {name} of {g!r} is NaN or infinite, first in world {i}: look for a division by zero in the task."
+                    f"the {name} of {g!r} is NaN or infinite, first in world {first + i}: look for a division by zero in "
+                    "the task."
                 )
 
     def reset(self, ids: NDArray[np.int64]) -> None:
         """Episodes begin in the worlds `ids`."""
+        self._cut[ids] = False
         for sums in self._arrays:
             kernels.clear(sums, ids)
 
     def finish(
-        self, ids: NDArray[np.int64], length: NDArray[np.int64], cause: NDArray[np.int64]
+        self, ids: NDArray[np.int64], length: NDArray[np.int64], cause: NDArray[np.int64], first: int
     ) -> dict[str, Tensor | Mapping[str, Tensor]]:
-        """Facts about the episodes that end in the worlds `ids` [m].
+        """Facts about the episodes that end in the worlds `ids` [m]; `first` is the number of the first world in messages.
 
         Returns:
-            "ids" [m]; "length" [m] control steps; "cause" [m], 0 for the time limit, i for ``task.causes[i - 1]``, one
+            "ids" [m]; "length" [m] control steps; "cut" [m] bool, true where it began in the middle (see `Env.stagger`) and so
+            tells nothing of success; "cause" [m], 0 for the time limit, i for ``task.causes[i - 1]``, one
             more than there are causes for diverged physics; "return" {group: [m]}, mean over agents, or
             {"group/objective": [m]} of a vector reward; "reward_terms" {"group/term": [m]}, weighted sums; "metrics"
             {name: [m]}, of the task, but that an episode whose physics diverged is no success; NaN where an episode has no such
@@ -143,7 +168,8 @@ class EpisodeLog(Buffers):
         """
         by_term, by_objective = self._summarize(ids)
         return {"ids": torch.from_numpy(ids), "length": torch.from_numpy(length), "cause": torch.from_numpy(cause),
-                "return": by_objective, "reward_terms": by_term, "metrics": self._measure(ids, cause)}  # fmt: skip
+                "cut": torch.from_numpy(self._cut[ids]),
+                "return": by_objective, "reward_terms": by_term, "metrics": self._measure(ids, cause, first)}  # fmt: skip
 
     def _summarize(self, ids: NDArray[np.int64]) -> tuple[Columns, Columns]:
         """Reward terms and returns of all groups."""
@@ -155,7 +181,7 @@ class EpisodeLog(Buffers):
         labels = [name for g in groups for name in g.labels]
         return Columns(labels, terms), Columns([name for g in groups for name in g.totals], objectives)
 
-    def _measure(self, ids: NDArray[np.int64], cause: NDArray[np.int64]) -> Columns:
+    def _measure(self, ids: NDArray[np.int64], cause: NDArray[np.int64], first: int) -> Columns:
         metrics = by_name(self.task, "metrics", self.task.metrics())
         names = tuple(metrics)
         if names != self._metrics.names:
@@ -176,6 +202,6 @@ class EpisodeLog(Buffers):
             if not np.isfinite(success).all():
                 raise RookeryError(
                     f"the metric 'success' of {type(self.task).__name__} is NaN or infinite in world "
-                    f"{ids[~np.isfinite(success)][0]}: let it be 0 or 1."
+                    f"{first + ids[~np.isfinite(success)][0]}: let it be 0 or 1."
                 )
         return Columns(names, out)

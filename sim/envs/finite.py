@@ -15,8 +15,8 @@ from torch import Tensor
 from rookery.sim.errors import RookeryError
 
 
-def refuse_nan(what: str, values: Tensor) -> Tensor:
-    """The values [N, ...], all of them finite.
+def refuse_nan(what: str, values: Tensor, first: int = 0) -> Tensor:
+    """The values [N, ...], all of them finite; `first` is the number of the first world.
 
     Raises:
         RookeryError: naming what it is and the first world in which it is not.
@@ -25,16 +25,16 @@ def refuse_nan(what: str, values: Tensor) -> Tensor:
         wrong = (~torch.isfinite(values)).flatten(1).any(1).nonzero().flatten().tolist()
         if wrong:
             raise RookeryError(
-                f"the {what} is NaN or infinite, first in world {wrong[0]}: look for a division by zero in the task."
+                f"the {what} is NaN or infinite, first in world {first + wrong[0]}: look for a division by zero in the task."
             )
     return values
 
 
 def refuse_nan_at_ends(
-    observations: Mapping[str, Tensor], ids: Tensor, terms: Mapping[str, Mapping[str, Tensor]]
+    observations: Mapping[str, Tensor], ids: Tensor, terms: Mapping[str, Mapping[str, Tensor]], first: int = 0
 ) -> None:
     """Refuse last observations {group: [N, A, O]} of the worlds `ids`, which no action answers; `terms` [N, A, d] are what they
-    were made of.
+    were made of; `first` is the number of the first world.
 
     Raises:
         RookeryError: naming the term and the world.
@@ -48,5 +48,5 @@ def refuse_nan_at_ends(
             wrong = [repr(name) for name, x in terms[group].items() if not torch.isfinite(x[world]).all()]
             raise RookeryError(
                 f"the {' '.join(['observation', *wrong[:1]])} of {group!r} is NaN or infinite in an episode's last step, first "
-                f"in world {world}: look for a division by zero in the task."
+                f"in world {first + world}: look for a division by zero in the task."
             )

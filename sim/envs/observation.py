@@ -262,15 +262,16 @@ class CleanPipeline(_Pipeline):
         return self.newest.clone() if self.history > 1 else self.clean(terms)
 
 
-def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...]) -> Tensor:
-    """[N, A, M] true values of a group's targets, scaled and clipped; `terms` may have others too."""
+def target_values(terms: dict[str, Tensor], declared: tuple[Term, ...], first: int = 0) -> Tensor:
+    """[N, A, M] true values of a group's targets, scaled and clipped; `terms` may have others too. `first` is the number of the
+    first world."""
     if not {t.name for t in declared} <= terms.keys():
         raise RookeryError(f"the task has targets {sorted(terms)} but declares {sorted(t.name for t in declared)}.")
     x = torch.cat([terms[t.name] for t in declared], dim=-1)
     start = 0
     for t in declared:
         x[..., start : start + t.size].mul_(t.scale).clamp_(-t.clip, t.clip)
-        refuse_nan(f"target {t.name!r}", x[..., start : start + t.size])
+        refuse_nan(f"target {t.name!r}", x[..., start : start + t.size], first)
         start += t.size
     return x
 

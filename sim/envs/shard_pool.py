@@ -16,6 +16,7 @@ from pathlib import Path
 from socket import socketpair
 from typing import Any
 
+from rookery.sim.compiling import add_compiling
 from rookery.sim.envs.shard_messages import Failure, ShardChannel
 from rookery.sim.errors import ProcessLost, RookeryError
 
@@ -117,8 +118,9 @@ class ShardPool:
         return [replies.get(i) for i in range(len(requests))]
 
     def _replies(self, wanted: Iterable[int]) -> dict[int, Any]:
-        """The replies of processes to the newest call."""
+        """The replies of processes to the newest call. What one of them compiled for it counts as this process's compiling."""
         replies: dict[int, Any] = {}
+        compiled = 0.0
         waiting = {self._channels[i].fileno(): i for i in wanted}
         poll = select.poll()
         for descriptor in waiting:
@@ -129,11 +131,12 @@ class ShardPool:
             for descriptor, _ in ready:
                 i = waiting[descriptor]
                 try:
-                    number, reply = self._channels[i].receive()
+                    number, (reply, seconds) = self._channels[i].receive()
                 except EOFError:
                     raise self._ended(i) from None
                 if number == self._number:
                     replies[i] = reply
+                    compiled = max(compiled, seconds)
                     poll.unregister(descriptor)
                     del waiting[descriptor]
                 elif number > self._number:
@@ -142,6 +145,8 @@ class ShardPool:
                 for i in waiting.values():
                     if watch.is_idle(self._processes[i].pid):
                         raise self._idle(i)
+        if compiled:
+            add_compiling(compiled)
         return replies
 
     def _ended(self, i: int) -> ProcessLost:

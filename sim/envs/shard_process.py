@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.sim.compiling import compiling_s
 from rookery.sim.env import Act
 from rookery.sim.envs.shard_messages import REPLY, Failure, ShardChannel, SharedStep
 from rookery.sim.envs.vec_env import VecEnv
@@ -80,8 +81,8 @@ class ShardServer:
         self._recorded.clear()
         self.env.record_terms(record if on else None)
 
-    def stagger(self) -> Tensor | None:
-        return self.env.stagger()
+    def stagger(self) -> None:
+        self.env.stagger()
 
     def episode_start(self) -> Tensor:
         return self.env.episode_start
@@ -141,11 +142,13 @@ class ShardServer:
 
 
 def serve(channel: ShardChannel, memory: int) -> None:
-    """Make the environment that the first message describes, then answer calls (name, arguments) until the connection ends."""
+    """Make the environment that the first message describes, then answer calls (name, arguments) until the connection ends. An
+    answer is the reply, and the seconds in which it was compiled."""
     server: ShardServer | None = None
     with contextlib.suppress(EOFError):
         while True:
             number, (name, *arguments) = channel.receive()
+            compiled = compiling_s()
             try:
                 if server is None:
                     make, own, num_envs = arguments
@@ -156,7 +159,7 @@ def serve(channel: ShardChannel, memory: int) -> None:
                     reply = getattr(server, name)(*arguments)
             except Exception as e:
                 reply = _described(e)
-            channel.send(number, reply)
+            channel.send(number, (reply, compiling_s() - compiled))
     if server is not None:
         server.env.close()
 

@@ -270,8 +270,8 @@ class ShardedEnv(Env):
             for same in zip(*(r.get("records", ()) for r in replies), strict=True):
                 self._record(same[0][0], join_worlds([terms for _, terms in same]))
 
-    def stagger(self) -> Tensor:
-        return torch.cat(self._call("stagger"))
+    def stagger(self) -> None:
+        self._call("stagger")
 
     # What trainers read beside the loop
 

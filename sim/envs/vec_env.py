@@ -17,33 +17,31 @@ from torch import Tensor
 
 from rookery.sim.actions import check_masks, check_shapes, keep_choices, not_finite
 from rookery.sim.buffers import Buffers, under
-from rookery.sim.deployment import Deployment
 from rookery.sim.engines import check_seed
-from rookery.sim.env import Act, Env, StepResult, TermRecorder
+from rookery.sim.env import StepResult, TermRecorder
 from rookery.sim.envs import episode_kernels
 from rookery.sim.envs.clock import clock
 from rookery.sim.envs.delays import ActionDelay
 from rookery.sim.envs.disturbances import Disturbances
 from rookery.sim.envs.episodes import EpisodeLog
 from rookery.sim.envs.finite import refuse_nan, refuse_nan_at_ends
-from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_groups, target_values
-from rookery.sim.envs.parameters import drawn_now, env_parameters
+from rookery.sim.envs.observation import CleanPipeline, ObservationPipeline, check_groups
+from rookery.sim.envs.parameters import env_parameters
+from rookery.sim.envs.task_env import TaskEnv
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.gauge import Gauge
 from rookery.sim.random import Streams, numbered
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.sensors.sensor import Sensors
-from rookery.sim.task import Task, by_name, declared_actuation, declared_groups
+from rookery.sim.task import Task, by_name, declared_groups
 from rookery.sim.threads import one_thread_each
-from rookery.sim.values import plain
 from rookery.sim.world import World
 
 if TYPE_CHECKING:
     import mujoco
 
 
-class VecEnv(Buffers, Env):
+class VecEnv(Buffers, TaskEnv):
     """N worlds of one task; see Env.
 
     Args:
@@ -59,10 +57,8 @@ class VecEnv(Buffers, Env):
         starts: world i begins its episodes like world i % starts, to compare worlds; 0 for a beginning of its own.
 
     Attributes:
-        task: the task.
         world: the engine.
         sensors: what fills the terms that sensors give.
-        randomization: the values drawn for each world.
     """
 
     def __init__(
@@ -78,7 +74,7 @@ class VecEnv(Buffers, Env):
         self.device = world.device
         self.engine = world.engine
         self.control_dt, self._k, self.max_episode_steps = clock(task, world)
-        self.first = first
+        self.first = self.told_first = first
         self.total = self.num_envs if total is None else total
         uses = ("", "noise", "randomization", "disturbance")
         self._streams = [Streams(self.num_envs, seed, use, first, starts) for use in uses]
@@ -191,8 +187,9 @@ class VecEnv(Buffers, Env):
         self.world.forward(ids)
         self._log.reset(where)
 
-    def stagger(self) -> Tensor:
-        return self.steps.copy_((self._all + self.first) * self.max_episode_steps // self.total) > 0
+    def stagger(self) -> None:
+        self.steps.copy_((self._all + self.first) * self.max_episode_steps // self.total)
+        self._log.cut.copy_(self.steps > 0)
 
     @one_thread_each
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
@@ -209,7 +206,7 @@ class VecEnv(Buffers, Env):
         cause = self.task.terminated()
         if self.world.failed.numel():
             self._diverged(self.world.failed, reward, cause)
-        self._log.refuse_nan(terms, reward)
+        self._log.refuse_nan(terms, reward, self.told_first)
         terminated, truncated, ended = self._ends(cause)
         self._terms = self.observe_terms()
         if self._record is not None:
@@ -230,7 +227,7 @@ class VecEnv(Buffers, Env):
         for g, delay in self._delays.items():
             given[g], wrong = delay.clip(actions[g])
             if wrong >= 0:
-                raise not_finite(g, wrong, self._terms.get(g, {}))
+                raise not_finite(g, wrong, self._terms.get(g, {}), self.told_first)
             keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = self.task.controls(given)
         in_force = {g: delay.push(given[g]) for g, delay in self._delays.items()}
@@ -253,13 +250,13 @@ class VecEnv(Buffers, Env):
         self, where: NDArray[np.int64], obs: dict[str, Tensor], cause: Tensor
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         ids = torch.from_numpy(where)
-        refuse_nan_at_ends(obs, ids, self._terms)
+        refuse_nan_at_ends(obs, ids, self._terms, self.told_first)
         info: dict[str, Any] = {"final_observation": obs, "final_state": self._state(where)}
         if (active := self.task.active()) is not None:
             info["final_active"] = {g: mask.clone() for g, mask in active.items()}
-        episode = self._log.finish(where, self._steps[where], cause.numpy()[where])
+        episode = self._log.finish(where, self._steps[where], cause.numpy()[where], self.told_first)
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
-        self.randomization.curriculum.learn(info["episode"]["metrics"])
+        self.randomization.curriculum.learn(info["episode"])
         if self._at_ends is not None:
             self._at_ends(ids)
         self._begin(ids)
@@ -288,7 +285,7 @@ class VecEnv(Buffers, Env):
     def _state(self, ids: NDArray[np.int64] | None) -> Tensor:
         """`state`; where worlds `ids` are given, the other rows may be zero."""
         if (own := self.task.state()) is not None:
-            return refuse_nan("state for a central critic", own)
+            return refuse_nan("state for a central critic", own, self.told_first)
         out = (torch.empty if ids is None else torch.zeros)(self.num_envs, self.state_size)
         first = 0
         for g, p in self._pipelines.items():
@@ -315,64 +312,13 @@ class VecEnv(Buffers, Env):
         for g, clean in self._clean:
             clean.push(values[g]) if ids is None else clean.restart(ids, values[g])
 
-    @property
-    def active(self) -> dict[str, Tensor] | None:
-        return self.task.active()
-
-    @property
-    def action_mask(self) -> dict[str, Tensor] | None:
-        return self.task.action_mask()
-
-    @property
-    def privileged_targets(self) -> dict[str, Tensor] | None:
-        groups = {g: s for g, s in self.groups.items() if s.targets}
-        values = self.task.observe_privileged() if groups else {}
-        return {g: target_values(values[g], s.targets) for g, s in groups.items()} or None
-
-    @property
-    def reveal_future_mask(self) -> Tensor | None:
-        return self.task.reveal_future_mask()
-
-    # What evaluation, video and contracts read
-
-    def metrics(self) -> dict[str, Tensor]:
-        return self.task.metrics()
-
-    def controller(self) -> Act | None:
-        return self.task.controller()
-
-    def correction(self) -> Act | None:
-        return self.task.correction()
-
-    def deployment(self) -> Deployment:
-        return Deployment(
-            config=plain(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=declared_actuation(self.task),
-            safety=self.task.safety_limits, metrics=dict(self.task.metric_definitions), **drawn_now(self.randomization),
-        )  # fmt: skip
-
-    def event_log(self, i: int) -> list[str]:
-        return self.task.event_log(i)
-
     def record_terms(self, record: TermRecorder | None) -> None:
         self._record = record
-
-    def visual_model(self, i: int = 0) -> mujoco.MjModel:
-        return self.task.scene().compile(visual=True)
 
     def mj_data(self, i: int, data: mujoco.MjData | None = None) -> mujoco.MjData:
         data = self.world.mj_data(i, data)
         data.time = int(self.steps[i]) * self.control_dt  # not all engines have a clock
         return data
-
-    def markers(self, i: int) -> list[dict[str, Any]]:
-        return self.task.markers(i)
-
-    def gauges(self, i: int) -> list[Gauge]:
-        return self.task.gauges(i)
-
-    @property
-    def camera(self) -> Any:
-        return self.task.camera
 
     def state_dict(self) -> dict[str, Tensor]:
         return super().state_dict() | {f"world.{k}": v for k, v in self.world.snapshot().items()}

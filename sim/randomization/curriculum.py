@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from torch import Tensor
 
@@ -47,19 +48,19 @@ class Curriculum(Buffers):
         self.on = True
         self.share.zero_()
 
-    def learn(self, metrics: Mapping[str, Tensor]) -> None:
-        """Take the metrics [m] of episodes that have ended.
+    def learn(self, episode: Mapping[str, Any]) -> None:
+        """Take the ``info["episode"]`` of a step; episodes that are `cut` do not count.
 
         Raises:
             RookeryError: the task does not measure success.
         """
         if not self.on:
             return
-        if "success" not in metrics:
+        if "success" not in episode["metrics"]:
             raise RookeryError(
                 "the curriculum of randomization follows the metric 'success', which this task does not have: leave it out."
             )
-        success = metrics["success"]
+        success = episode["metrics"]["success"][~episode["cut"]]
         self.episodes += len(success)
         self.successes += success.sum()
         if self.episodes >= self.window:

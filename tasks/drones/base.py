@@ -32,6 +32,7 @@ from rookery.sim.task import Task
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.air import AirConfig, air
 from rookery.tasks.drones.body_frame import BodyFrame
+from rookery.tasks.drones.turning import Turning
 from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.rewards import distance
 
@@ -72,12 +73,14 @@ class DroneTask(Task):
 
     Attributes:
         drones: actuation and sensors; ``drones.bodies.pos`` [N, A, 3] m and ``drones.bodies.state`` [N, A, 13] (position,
-            quaternion w, x, y, z, velocity, angular velocity; world axes).
+            quaternion w, x, y, z, velocity; world axes; angular velocity in body axes).
         drone: parameters of the drone.
         places: [A, 3] m, middle of the arena of each drone, world.
         target: [N, A, 3] m, world: where each drone is to be.
         crashed, crash_cause: [N, A] bool, and 1 + the index of its cause in `causes`.
         alive: [N, A] ones: the reward term of flying on.
+        turning: how fast headings drift, which nothing that a drone observes tells. A task's `metrics` have those of it, and
+            its `metric_definitions` the TURNING_METRICS.
     """
 
     engines = ("rotor", "mujoco", "pybullet")
@@ -154,6 +157,8 @@ class DroneTask(Task):
         self.child("drones", self.drones)
         self.buffer("target", n, a, 3)
         self._ground = self.buffer("ground_height", n).numpy()
+        self.turning = Turning(n, a)
+        self.child("turning", self.turning)
         self.buffer("last_action", n, a, 4)
         self.buffer("previous_action", n, a, 4)
         self.buffer("crashed", n, a, dtype=torch.bool)
@@ -216,6 +221,7 @@ class DroneTask(Task):
         state[:, :, 2] = np.maximum(state[:, :, 2], lowest[:, None])
         self.drones.reset(ids, torch.from_numpy(state))
         kernels.begin(where, *self._fresh)
+        self.turning.reset(ids)
         for controller in self._controllers:
             controller.reset(ids)
         self._outdated.begin(ids)
@@ -292,7 +298,7 @@ class DroneTask(Task):
         return self._motion_rewards.copy()
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
-        """Set `crashed` and `crash_cause`; called once in `advance`.
+        """Set `crashed` and `crash_cause`, and count how far drones have turned; called once in `advance`.
 
         A drone crashes on the ground where its body touches it, also with its edge, or its middle is lower than the body is
         high.
@@ -305,8 +311,10 @@ class DroneTask(Task):
         """
         drone = self.drone
         self._detected = True
+        state = self.drones.bodies.state.numpy()
+        self.turning.add(state, self.steps.numpy())
         kernels.detect_crashes(
-            self.drones.bodies.state.numpy(), self._ground, drone.body_radius, drone.body_height, TOUCHING_M,
+            state, self._ground, drone.body_radius, drone.body_height, TOUCHING_M,
             out_of_bounds.numpy(), _NOBODY if collision is None else collision.numpy(), *self._crash,
         )  # fmt: skip
 

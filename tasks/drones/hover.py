@@ -49,7 +49,7 @@ class Hover(Pursuit):
 
     def setup(self) -> None:
         super().setup()
-        self.counted_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
+        self.counted_from = self.turning.counted_from = self.max_steps - round(self.cfg.settled_s / self.cfg.control_dt)
 
     def groups(self) -> dict[str, Group]:
         error = body(place("target") - POSITION)

@@ -186,9 +186,8 @@ def speeds(state, reference, out):
 
 
 @_loop
-def pursue(state, target, steps, counted_from, bounds, distance, error_sum, error_count, turn_sum, astray):
-    """Distances to the targets after a control step, their sums where they count, likewise of the turning about the vertical,
-    and who is out of bounds.
+def pursue(state, target, steps, counted_from, bounds, distance, error_sum, error_count, astray):
+    """Distances to the targets after a control step, their sums where they count, and who is out of bounds.
 
     Args:
         state: [N, A, 13], see Bodies.state.
@@ -197,7 +196,6 @@ def pursue(state, target, steps, counted_from, bounds, distance, error_sum, erro
         bounds: m, from the target.
         distance, error_sum: [N, A] m, the first written and added to the second.
         error_count: [N], counted up.
-        turn_sum: [N, A] rad/s, added to, of the angular velocity about the world's z axis.
         astray: [N, A] bool, written.
     """
     for w in range(state.shape[0]):
@@ -210,17 +208,15 @@ def pursue(state, target, steps, counted_from, bounds, distance, error_sum, erro
             astray[w, a] = d > bounds
             if counts:
                 error_sum[w, a] += d
-                r = _rotation(state, w, a)
-                turn_sum[w, a] += r[6] * state[w, a, 10] + r[7] * state[w, a, 11] + r[8] * state[w, a, 12]
 
 
 @_loop
-def begin_pursuit(ids, state, target, distance, error_sum, error_count, turn_sum):
+def begin_pursuit(ids, state, target, distance, error_sum, error_count):
     """New episodes in the worlds `ids`; arrays as in `pursue`."""
     for w in ids:
         error_count[w] = 0.0
         for a in range(state.shape[1]):
-            error_sum[w, a] = turn_sum[w, a] = 0.0
+            error_sum[w, a] = 0.0
             distance[w, a] = _distance(state[w, a], 0, target[w, a])
 
 
@@ -250,10 +246,8 @@ def motion_rewards(state, last_action, previous_action, crashed, ang_vel, yaw_ra
 
 
 @_loop
-def pursuit_metrics(
-    steps, max_steps, most, distance, error_sum, error_count, turn_sum, crashed, success, error, drift, crash
-):
-    """Figures of a pursuit, the last four arrays [N], written; see `Pursuit.metrics`.
+def pursuit_metrics(steps, max_steps, most, distance, error_sum, error_count, crashed, success, error, crash):
+    """Figures of a pursuit, the last three arrays [N], written; see `Pursuit.metrics`.
 
     Args:
         most: m, mean distance of a success.
@@ -262,18 +256,15 @@ def pursuit_metrics(
     for w in range(len(steps)):
         count = max(error_count[w], np.float32(1.0))
         total = 0.0
-        fastest = np.float32(0.0)
         close = True
         hit = False
         for a in range(drones):
             e = error_sum[w, a] / count if error_count[w] > 0.0 else distance[w, a]
             close = close and e < most
             total += e
-            fastest = max(fastest, abs(turn_sum[w, a] / count))
             hit = hit or crashed[w, a]
         success[w] = close and not hit and steps[w] >= max_steps
         error[w] = total / drones
-        drift[w] = fastest
         crash[w] = hit
 
 

@@ -22,6 +22,7 @@ from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones import land_kernels
 from rookery.tasks.drones.base import DroneConfig, DroneTask
 from rookery.tasks.drones.kernels import NEAR_M
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.rewards import closeness_exp
 
 REST = "where the drone's centre is in the middle of the pad"
@@ -82,6 +83,7 @@ class Land(DroneTask):
             "lateral_m": "m, from the middle of the pad, along its face; the present one",
             "rest_s": "s, that the drone has been on the pad with its rotors off, the present stay",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -240,7 +242,8 @@ class Land(DroneTask):
         return super().events() | {"touchdown": self.touching_now.clone()}
 
     def metrics(self) -> dict[str, Tensor]:
-        """Success; the speed of the first touch; distance from the pad's middle; time at rest on it; a crash."""
+        """Success; the speed of the first touch; distance from the pad's middle; time at rest on it; a crash; the
+        drift of the heading."""
         crashed = self.crashed[:, 0]
         rest = self.resting * self.cfg.control_dt
         done = (self.resting >= round(self.cfg.rest_s / self.cfg.control_dt)) & ~crashed
@@ -250,6 +253,7 @@ class Land(DroneTask):
             "lateral_m": self._relative[0][:, :2].norm(dim=1),
             "rest_s": rest.float(),
             "crash": crashed.float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:

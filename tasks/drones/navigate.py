@@ -20,6 +20,7 @@ from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.base import CAMERA_HEADING, TOUCHING_M, DroneConfig, DroneTask
 from rookery.tasks.drones.kernels import NEAR_M
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.pillars import PillarField
 from rookery.tasks.rewards import closeness_exp
 
@@ -79,6 +80,7 @@ class Navigate(PillarField, DroneTask):
             "distance_m": "m, from the goal; the present one",
             "clearance_m": "m, least distance of the drone's middle from a pillar's surface in the episode",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -178,9 +180,10 @@ class Navigate(PillarField, DroneTask):
         return {"drone": terms | self.motion_rewards()}
 
     def metrics(self) -> dict[str, Tensor]:
-        """Success; the time until the goal; the present distance from it; the least clearance; a crash."""
+        """Success; the time until the goal; the present distance from it; the least clearance; a crash; the drift of the
+        heading."""
         crashed = self.crashed[:, 0]
-        return self.way_metrics(crashed) | {"crash": crashed.float()}
+        return self.way_metrics(crashed) | {"crash": crashed.float()} | self.turning.metrics()
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
         """A potential field (Khatib 1986) by the true places: to the goal at 1 m/s, away from pillars and around them."""

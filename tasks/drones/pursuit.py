@@ -15,9 +15,8 @@ from rookery.tasks.drones.base import DroneTask
 class Pursuit(DroneTask):
     """Base of tasks in which ``self.target`` is where each drone should be now.
 
-    Subclasses set `counted_from`: the control step of an episode after which the distance counts. Their config has
-    `success_m`, the mean distance (m) that is still a success. The heading is free: nothing that a drone observes tells it,
-    and a metric says how fast it drifts.
+    Subclasses set `counted_from`: the control step of an episode after which distance and turning count. Their config has
+    `success_m`, the mean distance (m) that is still a success.
     """
 
     metric_definitions = MappingProxyType(
@@ -27,11 +26,11 @@ class Pursuit(DroneTask):
                 "m, mean distance from the target over the counted part of the episode and over all drones; the "
                 "present one before it begins"
             ),
+            "crash": "1 where the episode ended in a crash",
             "yaw_drift": (
                 "rad/s, size of the mean angular velocity about the vertical over the same part, of the drone that turns "
                 "most; 0 before it begins. No success asks for it: the heading is free"
             ),
-            "crash": "1 where the episode ended in a crash",
         }
     )
 
@@ -41,7 +40,6 @@ class Pursuit(DroneTask):
     distance: Tensor
     error_sum: Tensor
     error_count: Tensor
-    turn_sum: Tensor
 
     def setup(self) -> None:
         super().setup()
@@ -49,8 +47,7 @@ class Pursuit(DroneTask):
         self.buffer("distance", n, a)
         self.buffer("error_sum", n, a)
         self.buffer("error_count", n)
-        self.buffer("turn_sum", n, a)
-        self._errors = self.distance.numpy(), self.error_sum.numpy(), self.error_count.numpy(), self.turn_sum.numpy()
+        self._errors = self.distance.numpy(), self.error_sum.numpy(), self.error_count.numpy()
         self._clock = self.steps.numpy()
         self._out_of_bounds = torch.zeros(n, a, dtype=torch.bool)
         self._out = self._out_of_bounds.numpy()
@@ -59,7 +56,7 @@ class Pursuit(DroneTask):
         self._speeds = torch.zeros(n, a)
         self._speeds_array = self._speeds.numpy()
         self._at_rest = np.zeros((n, a, 3), np.float32)
-        self._figures = {name: torch.zeros(n) for name in ("success", "error_m", "yaw_drift", "crash")}
+        self._figures = {name: torch.zeros(n) for name in ("success", "error_m", "crash")}
         self._figure_arrays = tuple(t.numpy() for t in self._figures.values())
 
     def place(self, ids: Tensor) -> None:
@@ -84,9 +81,9 @@ class Pursuit(DroneTask):
         return self._speeds
 
     def metrics(self) -> dict[str, Tensor]:
-        """Success, the mean distance while it counted (the present one before), how fast the heading drifted, and whether the
-        episode ended in a crash."""
+        """Success, the mean distance while it counted (the present one before), whether the episode ended in a crash, and how
+        fast the heading drifted."""
         kernels.pursuit_metrics(
             self._clock, self.max_steps, self.cfg.success_m, *self._errors, self._crash[0], *self._figure_arrays
         )
-        return self._figures.copy()
+        return {**self._figures, **self.turning.metrics()}

@@ -80,7 +80,7 @@ class Track(Pursuit):
             self.buffer(name, n, a, 3, HARMONICS)
         self.buffer("velocity", n, a, 3)
         self.buffer("clock", n, dtype=torch.int64)  # control steps on the path: `steps` may start late (VecEnv.stagger)
-        self.counted_from = round(self.cfg.settle_s / self.cfg.control_dt)
+        self.counted_from = self.turning.counted_from = round(self.cfg.settle_s / self.cfg.control_dt)
         self._all = torch.arange(n)
         self._future = torch.zeros(n, a, 3 * len(self.cfg.look_ahead_s))
         ahead = np.array((0.0, *self.cfg.look_ahead_s), np.float32)

@@ -25,6 +25,7 @@ from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.terms import Constant
 from rookery.tasks.drones.air import air
 from rookery.tasks.drones.base import DroneConfig, DroneTask
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.swarm import radio
 from rookery.tasks.swarm.coverage_terms import watched, watched_terms
 
@@ -96,6 +97,7 @@ class Coverage(DroneTask):
             "power_w": "W, propulsion of a station, mean over the episode",
             "energy_kj": "kJ, propulsion of all stations in the episode",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -340,6 +342,7 @@ class Coverage(DroneTask):
             "power_w": self.energy_sum / (steps * self.cfg.control_dt * self.cfg.num_drones),
             "energy_kj": 1e-3 * self.energy_sum,
             "crash": crashed.float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:

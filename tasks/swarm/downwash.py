@@ -16,6 +16,7 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.quantities import POSITION, body, place, velocity
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.kernels import NEAR_M, ON_TARGET_M
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.rewards import closeness_exp, distance
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -91,6 +92,7 @@ class Downwash(Flock):
             "beside_error_m": "m, the same while it was beside",
             "gap_m": "m, least distance between two drones in the episode",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -264,6 +266,7 @@ class Downwash(Flock):
             "beside_error_m": error[..., 1].mean(1),
             "gap_m": self.closest.clone(),
             "crash": crashed.float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:

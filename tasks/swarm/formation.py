@@ -16,6 +16,7 @@ from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Group, Term, Weights
 from rookery.tasks.drones.kernels import NEAR_M, ON_TARGET_M
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.rewards import closeness_exp
 from rookery.tasks.swarm import formation_kernels, kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
@@ -87,6 +88,7 @@ class Formation(Flock):
             "centre_error_m": "m, distance of the drones' middle from the centre, mean over the last settled_s",
             "gap_m": "m, least distance between two drones in the episode",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -234,6 +236,7 @@ class Formation(Flock):
             "centre_error_m": astray,
             "gap_m": self.closest.clone(),
             "crash": crashed.float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:

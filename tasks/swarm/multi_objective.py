@@ -34,6 +34,7 @@ from rookery.sim.quantities import (
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.terms import Expression
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.swarm import multi_objective_kernels as kernels
 from rookery.tasks.swarm.multi_objective_kernels import CAUSES, FIGURES, TERMS
 from rookery.tasks.swarm.neighbors import Neighbors
@@ -98,6 +99,7 @@ class Swarm(DroneTask):
             ),
             "gap_m": "m, least distance between two drones in the episode",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -277,6 +279,7 @@ class Swarm(DroneTask):
         self.goal_before.copy_(self.goal)
         self.move_goal()
         self._evaluate(self._all)
+        self.turning.add(self.drones.bodies.state.numpy(), self.steps.numpy())
         self.held.add_(1).mul_(self.met())
 
     def _evaluate(self, ids: Tensor) -> None:
@@ -317,6 +320,7 @@ class Swarm(DroneTask):
             "around": f[:, 3].clone(),
             "gap_m": f[:, 5].clone(),
             "crash": (~intact).float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:

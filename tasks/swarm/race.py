@@ -19,6 +19,7 @@ from rookery.sim.quantities import POSITION, body, own, place
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.swarm import race_kernels
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -71,6 +72,7 @@ class Race(Flock):
             "gap_m": "m, least distance between two drones in the episode",
             "collision": "1 where any two drones collided",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -269,6 +271,7 @@ class Race(Flock):
             "gap_m": self.closest.clone(),
             "collision": (self.closest < self.contact_m).float(),
             "crash": crashed.float(),
+            **self.turning.metrics(),
         }
 
     def gauges(self, i: int) -> list[Gauge]:

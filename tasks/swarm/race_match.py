@@ -12,6 +12,7 @@ from torch import Tensor
 from rookery.sim.env import Team
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.swarm.race import Race, RaceConfig
 
 TEAMS = ("red", "blue")
@@ -53,6 +54,7 @@ class RaceMatch(Race):
             "gap_m": "m, least distance between two drones in the episode",
             "collision": "1 where any two drones collided",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -114,7 +116,7 @@ class RaceMatch(Race):
         """Who won, how soon, and what went wrong."""
         known, (red, blue), over = super().metrics(), self.wins(), self.finished.any(1)
         when = (self.steps - 1 + torch.where(self.finished, self.when, 1.0).min(1).values) * self.cfg.control_dt
-        shared = {name: known[name] for name in ("gates", "gap_m", "collision", "crash")}
+        shared = {name: known[name] for name in ("gates", "gap_m", "collision", "crash", "yaw_drift")}
         return {
             "success": red.float(),
             "red_wins": red.float(),

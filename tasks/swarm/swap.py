@@ -16,6 +16,7 @@ from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.tasks.drones.kernels import NEAR_M, ON_TARGET_M
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.rewards import closeness_exp
 from rookery.tasks.swarm.base import Flock, FlockConfig
 
@@ -67,6 +68,7 @@ class Swap(Flock):
             "gap_m": "m, least distance between two drones in the episode",
             "collision": "1 where any two drones collided",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -163,6 +165,7 @@ class Swap(Flock):
             "gap_m": self.closest.clone(),
             "collision": (self.closest < self.contact_m).float(),
             "crash": crashed.float(),
+            **self.turning.metrics(),
         }
 
     def gauges(self, i: int) -> list[Gauge]:

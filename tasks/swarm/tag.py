@@ -38,6 +38,7 @@ from rookery.sim.specs import ActionSpec, Group, Term, Weights
 from rookery.sim.terms import Expression
 from rookery.tasks.drones.air import air
 from rookery.tasks.drones.base import TOUCHING_M, DroneConfig, DroneTask
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.swarm.tag_controller import PILLAR_M, TagController
 
 ROLES = ("pursuer", "evader")
@@ -105,6 +106,7 @@ class Tag(DroneTask):
             "tag_s": "s, until an evader was tagged; the episode's length where none was",
             "closest_m": "m, least distance of a pursuer from an evader in the episode",
             "crash": "1 where the episode ended in a crash",
+            **TURNING_METRICS,
         }
     )
 
@@ -384,6 +386,7 @@ class Tag(DroneTask):
             "tag_s": torch.where(self.tagged, self.steps * self.cfg.control_dt, self.cfg.episode_s).float(),
             "closest_m": self.closest.clone(),
             "crash": (self.crashed.any(1) & ~self.tagged).float(),
+            **self.turning.metrics(),
         }
 
     def gauges(self, i: int) -> list[Gauge]:

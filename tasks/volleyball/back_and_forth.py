@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rookery.sim.quantities import POSITION, place
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.state import PLACE_BIAS, PLACE_NOISE
@@ -45,6 +46,7 @@ class VolleyBackAndForth(VolleyTask):
         {
             "success": "1 where at least success_targets targets were reached",
             "targets": "targets reached, each held for stay_steps control steps",
+            **TURNING_METRICS,
         }
     )
 
@@ -96,6 +98,7 @@ class VolleyBackAndForth(VolleyTask):
 
     def advance(self) -> None:
         self.clock += 1
+        self.count_turning()
         pos = self.drones.bodies.pos[:, 0]
         self.distance.copy_((self.target - pos).norm(dim=-1))
         near = self.distance < self.cfg.near_m
@@ -134,7 +137,8 @@ class VolleyBackAndForth(VolleyTask):
 
     def metrics(self) -> dict[str, Tensor]:
         targets = self.targets.float()
-        return {"success": (targets >= self.cfg.success_targets).float(), "targets": targets}
+        success = (targets >= self.cfg.success_targets).float()
+        return {"success": success, "targets": targets, **self.turning.metrics()}
 
     def controller(self) -> plays.Act:
         return plays.WayPoints(self, timing=plays.Timing(calm=11.0))

@@ -37,6 +37,7 @@ from rookery.sim.scene import Scene
 from rookery.sim.specs import ActionSpec, Term, Weights
 from rookery.sim.task import Task
 from rookery.sim.world import Bodies
+from rookery.tasks.drones.turning import Turning
 from rookery.tasks.volleyball import kernels
 from rookery.tasks.volleyball.ball import BALLS, DOWN, DOWN_IN, ball_terms
 from rookery.tasks.volleyball.landing import landing
@@ -94,6 +95,7 @@ class VolleyTask(Task):
         drones: of all agents, [N, A].
         ball: view of the ball, one body; None in a task without.
         log: of the rallies; the referee writes it.
+        turning: how fast headings drift; a task's `metrics` have those of it, its `metric_definitions` the TURNING_METRICS.
     """
 
     engines = ("rotor", "mujoco")
@@ -216,6 +218,8 @@ class VolleyTask(Task):
         self.drones = Drones(self.world, self.names, self.drone, self.cfg.action, self.cfg.integrated_yaw)
         self.drones.physics_steps = self.physics_steps
         self.child("drones", self.drones)
+        self.turning = Turning(n, self.num_drones)
+        self.child("turning", self.turning)
         self.places = torch.tensor(self.anchors)  # [A, 3] m, world
         self._numbers = torch.arange(self.num_drones)
         self._no_fault = torch.zeros(n, self.num_drones)
@@ -262,6 +266,7 @@ class VolleyTask(Task):
         state = torch.empty(len(ids), a, 13)
         kernels.starts(draws.numpy(), *self._start, tuple(c.start_box_m), c.start_tilt, c.start_yaw, state.numpy())
         self.drones.reset(ids, state)
+        self.turning.reset(ids)
         if self.ball is not None:
             servers = self.servers(ids)
             ball = torch.empty(len(ids), 1, 13)
@@ -273,9 +278,14 @@ class VolleyTask(Task):
         self.drones.apply(actions["drone"])
 
     def advance(self) -> None:
+        self.count_turning()
         if self.ball is not None:
             self._when.copy_(self.touches.when)
             self.referee.step(self._when, self.ball.state[:, 0], self.drones.bodies.state)
+
+    def count_turning(self) -> None:
+        """Count how far drones have turned in this control step; called once in `advance`."""
+        self.turning.add(self.drones.bodies.state.numpy(), self.steps.numpy())
 
     def state_terms(self) -> tuple[Term, ...]:
         """The 23 numbers of a drone's own state, declared (values from `observe_state`)."""

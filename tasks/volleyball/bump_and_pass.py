@@ -12,6 +12,7 @@ from torch import Tensor
 from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.quantities import POSITION, command, own, place
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.rewards import closeness_inverse, distance
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -156,6 +157,7 @@ class VolleyBumpAndPass(Pair):
             "passes": "crossings of the net's plane above pass_height_m",
             "hits": "hits of the ball by the drones",
             "crossings": "times that the ball crossed the net's plane",
+            **TURNING_METRICS,
         }
     )
 
@@ -202,6 +204,7 @@ class VolleyBumpAndPass(Pair):
             "passes": passes,
             "hits": self.referee.total.float(),
             "crossings": self.referee.crossings.float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> plays.Act:

@@ -23,6 +23,7 @@ from rookery.sim.env import Team
 from rookery.sim.quantities import POSITION, command, own, place
 from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.task import Wrapper
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.outdated import OutdatedWorlds
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -116,6 +117,7 @@ class Match(VolleyTask):
             "hits": "hits of the ball by all drones",
             "crossings": "times that the ball crossed the net",
             "seconds": "s, length of the rally",
+            **TURNING_METRICS,
         }
     )
 
@@ -269,6 +271,7 @@ class Match(VolleyTask):
             "hits": r.total.float(),
             "crossings": r.crossings.float(),
             "seconds": r.clock * self.cfg.control_dt,
+            **self.turning.metrics(),
         }
 
 

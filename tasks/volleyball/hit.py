@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from rookery.sim.specs import Group, Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
 from rookery.tasks.volleyball.rules import NOWHERE, PLANE, Rules
@@ -47,6 +48,7 @@ class VolleyHit(VolleyTask):
             ),
             "distance_x_m": "m, the same along -x",
             "hits": "hits of the ball by the drone",
+            **TURNING_METRICS,
         }
     )
 
@@ -92,6 +94,7 @@ class VolleyHit(VolleyTask):
             "distance_m": finished * (end[:, :2] - self.places[0, :2]).norm(dim=-1),
             "distance_x_m": finished * (self.places[0, 0] - end[:, 0]),
             "hits": self.referee.total.float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> plays.Act:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.specs import Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig
 from rookery.tasks.volleyball.bump_and_pass import Pair
@@ -67,6 +68,7 @@ class VolleySetAndSpikeEasy(Pair):
             "hits": "hits of the ball by the drones",
             "crossed": "1 where the ball crossed the net",
             "off_target_m": "m, from the spike's target to where the ball landed; 10 while it has not",
+            **TURNING_METRICS,
         }
     )
 
@@ -149,6 +151,7 @@ class VolleySetAndSpikeEasy(Pair):
             "hits": r.total.float(),
             "crossed": (r.crossings > 0).float(),
             "off_target_m": torch.where(self.landed, self.off_target, 10.0),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> plays.Act:

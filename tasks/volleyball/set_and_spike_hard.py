@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.specs import Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.defender import HALF_HEIGHT, Court, Defender
 from rookery.tasks.volleyball.flight import FlightLimits, Tolerance
@@ -57,6 +58,7 @@ class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
             "returned": "1 where the board returned the ball",
             "hits": "hits of the ball by the drones",
             "crossed": "1 where the ball crossed the net",
+            **TURNING_METRICS,
         }
     )
 
@@ -82,6 +84,7 @@ class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
 
     def advance(self) -> None:
         assert self.ball is not None
+        self.count_turning()
         self._when.copy_(self.touches.when)
         self._defend()
         self.referee.step(self._when, self.ball.state[:, 0], self.drones.bodies.state)
@@ -120,6 +123,7 @@ class VolleySetAndSpikeHard(VolleySetAndSpikeEasy):
             "returned": self.defender.returned.float(),
             "hits": r.total.float(),
             "crossed": (r.crossings > 0).float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> plays.Act:

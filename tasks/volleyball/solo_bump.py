@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from rookery.sim.specs import Group, Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.rewards import closeness_inverse, distance
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -45,6 +46,7 @@ class VolleySoloBump(VolleyTask):
             "high_hits": "flights of the ball above apex_m, from a hit to the next",
             "hits": "hits of the ball by the drone",
             "mean_apex_m": "m, mean height of the ball's apex after a hit",
+            **TURNING_METRICS,
         }
     )
 
@@ -93,6 +95,7 @@ class VolleySoloBump(VolleyTask):
             "high_hits": high,
             "hits": r.total.float(),
             "mean_apex_m": r.apex_sum / (r.total - 1).clamp_min(1),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> plays.Act:

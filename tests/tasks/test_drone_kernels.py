@@ -165,13 +165,12 @@ def pursuit(n: int) -> dict[str, torch.Tensor]:
     out = {name: torch.full((n, A), math.nan) for name in ("near", "on_target", "ang_vel", "yaw_rate", "rate", "crash")}
     astray = torch.zeros(n, A, dtype=torch.bool)
     arrays = state.contiguous().numpy(), target.contiguous().numpy()
-    turned = numbers(N, A, seed=7)[:n].clone()
-    sums = distance.numpy(), total.numpy(), count.numpy(), turned.numpy()
+    sums = distance.numpy(), total.numpy(), count.numpy()
     kernels.pursue(*arrays, steps.numpy(), 20, 1.5, *sums, astray.numpy())
     near, on_target, *motion = (t.numpy() for t in out.values())
     kernels.closeness(sums[0], near, on_target)
     kernels.motion_rewards(arrays[0], last.numpy(), previous.numpy(), crashed.numpy(), *motion)
-    metrics = {name: torch.full((n,), math.nan) for name in ("success", "error", "drift", "metric_crash")}
+    metrics = {name: torch.full((n,), math.nan) for name in ("success", "error", "metric_crash")}
     figures = (t.numpy() for t in metrics.values())
     kernels.pursuit_metrics(steps.numpy(), 30, 2.0, *sums, crashed.numpy(), *figures)
     return {"distance": distance, "total": total, "count": count, "astray": astray, **out, **metrics}
@@ -187,18 +186,13 @@ def test_a_pursuit_is_that_of_the_formulas_in_torch():
     crashed = torch.arange(N * A).view(N, A) % 29 == 0
     error = total / count.clamp_min(1.0)[:, None]
     spin = s[..., 10:13]
-    vertical = Rotation.from_quat(s[..., 3:7].reshape(-1, 4).numpy(), scalar_first=True).apply(
-        spin.reshape(-1, 3).numpy()
-    )
-    turned = numbers(N, A, seed=7) + counts[:, None] * torch.from_numpy(vertical[:, 2]).float().view(N, A)
-    drift = (turned / count.clamp_min(1.0)[:, None]).abs().amax(1)
     good = (error < 2.0).all(1) & (torch.arange(N) >= 30) & ~crashed.any(1)
     want = {
         "distance": d, "total": total, "count": count, "astray": d > 1.5, "near": (-5 * d).exp(),
         "on_target": (-20 * d).exp(), "ang_vel": spin.square().sum(-1), "yaw_rate": spin[..., 2].abs(),
         "rate": (numbers(N, A, 4) - numbers(N, A, 4, seed=5)).square().sum(-1), "crash": crashed.float(),
         "success": good.float(), "error": torch.where(count > 0, error.mean(1), d.mean(1)),
-        "metric_crash": crashed.any(1).float(), "drift": drift,
+        "metric_crash": crashed.any(1).float(),
     }  # fmt: skip
     assert good.any() and not good.all()
     for name, value in want.items():
@@ -225,10 +219,10 @@ def test_each_world_is_computed_alike_in_any_number_of_worlds():
 )
 def test_a_success_is_nearer_than_its_bound(error, good):
     """By one drone of two, after the last step: at the bound it has failed."""
-    sums = np.float32([[0.1, error]]), np.zeros((1, 2), np.float32)
-    success, *others = (np.full(1, np.nan, np.float32) for _ in range(4))
+    total = np.float32([[0.1, error]])
+    success, *others = (np.full(1, np.nan, np.float32) for _ in range(3))
     kernels.pursuit_metrics(
-        np.array([30]), 30, 0.5, np.ones((1, 2), np.float32), sums[0], np.ones(1, np.float32), sums[1],
-        np.zeros((1, 2), bool), success, *others,
+        np.array([30]), 30, 0.5, np.ones((1, 2), np.float32), total, np.ones(1, np.float32), np.zeros((1, 2), bool),
+        success, *others,
     )  # fmt: skip
     assert success[0] == good

@@ -162,6 +162,22 @@ def test_it_knows_how_often_the_learner_wins_against_each_member():
     assert population.games.tolist() == [2 * 0.99 + 1, 0.0, 1.0] and population.points.tolist() == [1.99, 0.0, 0.5]
 
 
+def test_episodes_that_began_in_the_middle_do_not_count():
+    class Cut(Judged):
+        def step(self, actions):
+            *result, info = super().step(actions)
+            if "episode" in info:
+                info["episode"]["cut"] = info["episode"]["ids"] % 2 == 1
+            return (*result, info)
+
+    env = FrozenOpponentEnv(Cut(horizon=1), [constant(0.5), constant(-0.5)], "near", seed=1)
+    env.reset()
+    played = env.population.assignment[::2].bincount(minlength=2)
+    env.step(torch.zeros(WORLDS, 1, 1))
+    assert env.population.games.tolist() == played.tolist() and played.sum() == WORLDS // 2
+    assert env.population.points.tolist() == [played[0], 0.0]
+
+
 def test_the_same_seed_gives_the_same_opponents():
     env = FrozenOpponentEnv(Duel(), [constant(0.0), constant(0.1)], "near")
     drawn = []

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from torch import Tensor
 
 import rookery
 from rookery.making import make_shard
+from rookery.sim.compiling import compiling_s
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import TASKS
@@ -219,6 +222,49 @@ def test_neither_a_closed_one_nor_that_of_another_process_is_used() -> None:
     for use in (env.reset, env.state_dict, lambda: env.load_state_dict(saved), lambda: env.mj_data(3)):
         with pytest.raises(RookeryError, match="this environment is closed"):
             use()
+
+
+OWN = """
+import torch
+from numba import njit
+from rookery.tasks.drones.hover import Hover
+
+
+@njit
+def compiled(x):
+    return 2.0 * x
+
+
+class Own(Hover):
+    def advance(self):
+        compiled(1.0)
+        super().advance()
+
+    def rewards(self):
+        terms = super().rewards()
+        if self.steps[0] > 2 and self.world.num_envs == 2:
+            terms["drone"]["speed"][1] = torch.nan
+        return terms
+"""
+
+
+@pytest.mark.slow
+def test_compiling_in_the_processes_is_told_and_nan_names_the_world_of_the_whole(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    env = rookery.make(f"{tmp_path}/own.py:Own", 5, engine="mujoco", shards=2)
+    try:
+        env.reset(seed=0)
+        still = torch.tensor(env.groups["drone"].action.neutral).expand(5, 1, 4)
+        before, began = compiling_s(), time.perf_counter()
+        env.step(still)
+        spent = compiling_s() - before
+        assert 0.005 < spent < time.perf_counter() - began
+        env.step(still)
+        assert compiling_s() - before == spent, "once"
+        with pytest.raises(RookeryError, match="'speed' of 'drone' is NaN or infinite, first in world 4: look for"):
+            env.step(still)
+    finally:
+        env.close()
 
 
 def test_refusals() -> None:

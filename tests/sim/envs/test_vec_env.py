@@ -28,7 +28,7 @@ class CartConfig:
     dt: float = 0.01  # s
     control_dt: float = 0.02  # s
     episode_s: float = 0.2  # s
-    reward: Weights = Weights(x=2.0, one=0.5, never=7.0)
+    reward: Weights = Weights(x=2.0, one=0.5)
 
 
 class Cart(Task):
@@ -361,6 +361,32 @@ def test_stagger_spreads_the_ends():
     ends = [env.step(idle(env))[3].nonzero().flatten().tolist() for _ in range(10)]
     assert [len(e) for e in ends] == [1] * 10
     assert sorted(i for e in ends for i in e) == list(range(10))
+
+
+def test_episodes_that_stagger_cut_are_marked_and_no_others():
+    """Also in an environment that goes on from a saved state."""
+    env, other = cart(n=5), cart(n=5)
+    env.reset()
+    env.stagger()
+    marks = []
+    for step in range(25):
+        if step == 5:
+            other.load_state_dict(env.state_dict())
+        info = env.step(idle(env))[4]
+        if step >= 5:
+            same = other.step(idle(other))[4]
+            assert ("episode" in same) == ("episode" in info)
+            if "episode" in info:
+                assert torch.equal(same["episode"]["cut"], info["episode"]["cut"])
+        if "episode" in info:
+            episode = info["episode"]
+            marks += zip(episode["ids"].tolist(), episode["length"].tolist(), episode["cut"].tolist(), strict=True)
+    first = {}
+    for world, length, cut in marks:
+        assert length == 10  # steps of the clock, which began at another number
+        assert cut == (world > 0 and world not in first)
+        first[world] = True
+    assert set(first) == set(range(5)) and len(marks) > 8
 
 
 # rewards

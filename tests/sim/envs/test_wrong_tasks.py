@@ -38,10 +38,10 @@ class Range:
         return 2.0 - self.joint.pos[:, None]
 
 
-def cart_of(**members: Any) -> VecEnv:
-    """A cart task with other members."""
+def cart_of(first: int = 0, **members: Any) -> VecEnv:
+    """A cart task with other members, of a whole in which its first world has that number."""
     task: Task = type("Wrong", (Cart,), members)(CartConfig())
-    return VecEnv(task, MujocoWorld(task.scene(), 3, 1), seed=1, task_id="wrong")
+    return VecEnv(task, MujocoWorld(task.scene(), 3, 1), seed=1, task_id="wrong", first=first, total=first + 3)
 
 
 def seeing(*terms: Any) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def seeing(*terms: Any) -> dict[str, Any]:
         "groups": groups,
         "observe": lambda self: {"push": {"x": self.joint.pos[:, None]}},
         "apply": lambda self, actions: self.motor.set_control(10 * actions["push"][:, 0]),
-        "rewards": lambda self: {"push": {"x": self.joint.pos}},
+        "rewards": lambda self: {"push": {"x": self.joint.pos, "one": 0.0 * self.joint.pos}},
     }
 
 
@@ -108,6 +108,34 @@ def test_a_nan_that_is_observed_is_named_before_the_policy() -> None:
     obs, *_ = env.step({"push": torch.zeros(3, 1, 1)})
     with pytest.raises(RookeryError, match="the observation 'x' of 'push' is NaN or infinite, first in world 1"):
         env.step({"push": obs["push"] * torch.inf})
+
+
+def test_worlds_are_counted_as_those_of_the_whole_environment() -> None:
+    """Those of a shard, and those of a task of several."""
+    zero = torch.tensor([[1.0], [0.0], [1.0]])
+    env = cart_of(first=4, **seeing(Term("x", 1)) | {"state": lambda self: self.joint.pos / zero})
+    env.reset()
+    with pytest.raises(RookeryError, match="the state for a central critic is NaN or infinite, first in world 5"):
+        env.state  # noqa: B018
+    with pytest.raises(RookeryError, match="actions of 'push' contain NaN or infinity, first in world 6"):
+        env.step({"push": torch.tensor([0.0, 0.0, torch.nan]).view(3, 1, 1)})
+    env = rewarding(in_world(2, torch.nan), first=4)
+    with pytest.raises(RookeryError, match="the reward term 'x' of 'push' is NaN or infinite, first in world 6"):
+        push(env)
+    env = rewarding(in_world(2, torch.nan))
+    env.told_first = 10
+    with pytest.raises(RookeryError, match="the reward term 'x' of 'push' is NaN or infinite, first in world 12"):
+        push(env)
+
+
+def test_a_weight_that_no_term_uses_is_refused() -> None:
+    env = cart_of(**seeing(Term("x", 1)))
+    env.task.cfg = replace(env.task.cfg, reward=Weights(x=2.0, one=0.5, ones=1.0, off=0.0))
+    env.reset()
+    with pytest.raises(
+        RookeryError, match=r"unknown reward term of Wrong with a weight 'ones': did you mean 'one'\? Known: one, x\."
+    ):
+        push(env)
 
 
 def broken_at(env: VecEnv, world: int, step: int, value: float = torch.nan) -> Callable[[torch.Tensor], torch.Tensor]:

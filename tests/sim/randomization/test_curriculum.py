@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -17,8 +19,10 @@ from rookery.sim.randomization.ranges import Randomization
 N = 2000
 
 
-def success(rate: float, episodes: int = 100) -> dict[str, torch.Tensor]:
-    return {"success": (torch.arange(episodes) < rate * episodes).float()}
+def success(rate: float, episodes: int = 100) -> dict[str, Any]:
+    """An ``info["episode"]``."""
+    good = (torch.arange(episodes) < rate * episodes).float()
+    return {"metrics": {"success": good}, "cut": torch.zeros(episodes, dtype=torch.bool)}
 
 
 def test_it_widens_with_success_and_narrows_with_failure():
@@ -34,6 +38,33 @@ def test_it_widens_with_success_and_narrows_with_failure():
     for _ in range(30):
         c.learn(success(1.0))
     assert c.share.item() == 1.0
+
+
+def test_episodes_that_began_in_the_middle_do_not_count():
+    """Nearly all of them are successes, for want of time to fail."""
+    c = Curriculum(100)
+    c.begin()
+    for cut in (100, 50, 20):
+        c.learn(success(1.0) | {"cut": torch.arange(100) < cut})
+        assert c.share.item() == (0.0 if cut > 20 else pytest.approx(STEP))
+    assert c.episodes == 0
+
+
+def test_a_training_widens_by_whole_episodes_alone():
+    """Of four worlds with staggered clocks three end before; window is the number of worlds."""
+    env = rookery.make(
+        "drone-hover", 4, seed=0, randomize="default", randomize_curriculum=True, config={"episode_s": 0.08}
+    )
+    env.reset()
+    env.stagger()
+    counted = []
+    for _ in range(9):
+        env.step(torch.tensor(env.groups["drone"].action.neutral).expand(4, 1, 4))
+        counted.append(int(env.randomization.curriculum.episodes))
+    assert env.randomization.curriculum.window >= 8, "the count below begins anew at the window"
+    # world 0 ends at step 8 of 8; 1 at 6, 2 at 4, 3 at 2, which began in the middle: their second episodes end 8 later
+    assert counted == [0] * 7 + [1, 1]
+    env.close()
 
 
 def test_five_good_turns_are_all_of_the_width():
@@ -155,4 +186,4 @@ def test_shards_and_tasks_without_success_are_refused():
     c = Curriculum(10)
     c.begin()
     with pytest.raises(RookeryError, match="follows the metric 'success'"):
-        c.learn({"error": torch.zeros(3)})
+        c.learn({"metrics": {"error": torch.zeros(3)}, "cut": torch.zeros(3, dtype=torch.bool)})

@@ -1,0 +1,75 @@
+"""Drift of drones' headings, which no success asks for and hardware notices: a metric of every drone task."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rookery.sim.buffers import Buffers
+from rookery.sim.random_kernels import kernel
+
+TURNING_METRICS = MappingProxyType(
+    {
+        "yaw_drift": (
+            "rad/s, size of the mean angular velocity about the vertical over the episode, of the drone that turns most. No "
+            "success asks for it: the heading is free"
+        )
+    }
+)
+"""Definition of `Turning.metrics`; a task in which a part of the episode counts says so."""
+
+
+class Turning(Buffers):
+    """Sums over the control steps of the episodes of N worlds of A drones each.
+
+    Args:
+        num_envs: N.
+        drones: A.
+
+    Attributes:
+        counted_from: control step of an episode after which steps count; 0 for all of them.
+    """
+
+    counted_from = 0
+    turned: Tensor
+    counted: Tensor
+
+    def __init__(self, num_envs: int, drones: int) -> None:
+        super().__init__()
+        self.buffer("turned", num_envs, drones)  # rad/s, summed
+        self.buffer("counted", num_envs)  # control steps
+        self._sums = self.turned.numpy(), self.counted.numpy()
+
+    def reset(self, ids: Tensor) -> None:
+        """New episodes in the worlds `ids`."""
+        self.turned[ids] = 0.0
+        self.counted[ids] = 0.0
+
+    def add(self, state: NDArray, steps: NDArray) -> None:
+        """Take in a control step.
+
+        Args:
+            state: [N, A, 13], see Bodies.state, at its end.
+            steps: [N] control steps into the episode, this one included.
+        """
+        add_turning(state, steps, self.counted_from, *self._sums)
+
+    def metrics(self) -> dict[str, Tensor]:
+        """See TURNING_METRICS: [N], 0 where no step has counted yet."""
+        return {"yaw_drift": (self.turned / self.counted.clamp_min(1.0)[:, None]).abs().amax(1)}
+
+
+@kernel
+def add_turning(state, steps, counted_from, turned, counted):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Add a control step to the sums of `Turning`; arguments as in `Turning.add`."""
+    for w in range(state.shape[0]):
+        if steps[w] > counted_from:
+            counted[w] += 1.0
+            for a in range(state.shape[1]):
+                s = state[w, a]
+                qw, qx, qy, qz = float(s[3]), float(s[4]), float(s[5]), float(s[6])
+                # the world's z axis in body axes, against the angular velocity in body axes
+                about = 2.0 * (qx * qz - qw * qy) * s[10] + 2.0 * (qy * qz + qw * qx) * s[11]
+                turned[w, a] += about + (qw * qw - qx * qx - qy * qy + qz * qz) * s[12]
