@@ -82,6 +82,7 @@ class VolleyConfig:
     observe_landing: bool = (
         False  # whether agents also observe where and when the ball comes down, which follows from the rest
     )
+    history: int = 1  # control steps that an observation holds: above 1 it tells noise from motion, and what a command does
     ball_above_m: float = 2.0  # m, where the ball starts above the drone that is to hit it first
     reward: Weights = Weights()
 
@@ -98,7 +99,7 @@ class VolleyTask(Task):
 
     engines = ("rotor", "mujoco")
     family = "volley"
-    interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing")
+    interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing", "history")
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")
     """hit: a legal hit, by drone; crossed_net: the ball crosses the middle plane of `rules`; ball_down: it lands in the court;

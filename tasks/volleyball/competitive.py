@@ -187,7 +187,8 @@ class Match(VolleyTask):
                 estimated="other drones' position",
             )
             others = (anchor, opponent, ball, velocity, turn)
-        return {"drone": Group(self.num_drones, (*self.state_terms(), *others, *landing), self.action)}
+        terms = (*self.state_terms(), *others, *landing)
+        return {"drone": Group(self.num_drones, terms, self.action, history=self.cfg.history)}
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
         seen, sheet, a = super().measured()["drone"], self.referee.sheet, self.num_drones // 2
