@@ -209,7 +209,7 @@ class Match(VolleyTask):
         n = self.world.num_envs
         a = self.num_drones
         group = self.groups()["drone"]
-        observed = torch.zeros(n, a, group.observation_size)
+        observed = torch.zeros(n, a, group.frame_size)
         self._out = observed.numpy()
         self._sides = self._turned.numpy()
         self._outdated = OutdatedWorlds(n)
