@@ -71,8 +71,8 @@ class Task(Buffers, abc.ABC):
         steps, max_steps: [N] int64 control steps into the episode, the running one included, and the time limit.
         given: by group, the actions [N, A, D] of this control step as the agents gave them (and `controls` made of them),
             before any delay: what an agent can know of its own commands.
-        late: by group, where `delays_controls` and any world has delays, [N] int64 physics steps that the controls of this
-            control step take, see ControlDelay.
+        late: by group, where any world has delays, [N] int64 physics steps from the actions of this control step to their
+            effect; where `delays_controls`, those that its controls take, see ControlDelay.
         causes: names of the ways an episode can terminate; `terminated` returns 0 for "goes on" and i for causes[i-1].
     """
 

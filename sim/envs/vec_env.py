@@ -231,8 +231,7 @@ class VecEnv(Buffers, TaskEnv):
             keep_choices(g, self.groups[g].action, actions[g], given[g])
         self.task.given = self.task.controls(given)
         in_force = {g: delay.push(given[g]) for g, delay in self._delays.items()}
-        if self.task.delays_controls:
-            self.task.late = {g: delay.now for g, delay in self._delays.items() if delay.on}
+        self.task.late = {g: delay.now for g, delay in self._delays.items() if delay.on}
         self.task.apply(self.task.controls(in_force))
 
     def _ends(self, cause: Tensor) -> tuple[Tensor, Tensor, int]:
@@ -330,6 +329,7 @@ class VecEnv(Buffers, TaskEnv):
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         super().load_state_dict(state)
         self.world.restore(under("world", state))
+        self.task.late = {g: delay.now for g, delay in self._delays.items() if delay.on}
         self._terms = self.observe_terms()
         self._ready = True
 

@@ -77,7 +77,7 @@ class VolleyBackAndForth(VolleyTask):
     def groups(self) -> dict[str, Group]:
         way = place("target") - POSITION
         target = Term("to_target", way, scale=0.25, noise=PLACE_NOISE, bias=PLACE_BIAS, estimated="position")
-        return {"drone": Group(1, (*self.state_terms(), target), self.action)}
+        return {"drone": Group(1, (*self.state_terms(), target), self.action, history=self.cfg.history)}
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": super().measured()["drone"] | {"target": self.target[:, None]}}

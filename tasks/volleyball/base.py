@@ -83,6 +83,7 @@ class VolleyConfig:
     observe_landing: bool = (
         False  # whether agents also observe where and when the ball comes down, which follows from the rest
     )
+    history: int = 1  # control steps that an observation holds: several tell noise from motion
     ball_above_m: float = 2.0  # m, where the ball starts above the drone that is to hit it first
     reward: Weights = Weights()
 
@@ -100,7 +101,7 @@ class VolleyTask(Task):
 
     engines = ("rotor", "mujoco")
     family = "volley"
-    interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing")
+    interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing", "history")
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")
     """hit: a legal hit, by drone; crossed_net: the ball crosses the middle plane of `rules`; ball_down: it lands in the court;
@@ -114,6 +115,8 @@ class VolleyTask(Task):
     """Whether the ball goes over the net although all drones stand on one side: videos then show both halves."""
 
     cfg: Any
+    commanded: Tensor
+    """[N, A, 4] actions of the last control step as they were given, before any delay."""
     log: RallyLog
     referee: Referee
     ball: Bodies | None
@@ -221,6 +224,7 @@ class VolleyTask(Task):
         self.turning = Turning(n, self.num_drones)
         self.child("turning", self.turning)
         self.places = torch.tensor(self.anchors)  # [A, 3] m, world
+        self.buffer("commanded", n, self.num_drones, 4)
         self._numbers = torch.arange(self.num_drones)
         self._no_fault = torch.zeros(n, self.num_drones)
         self._fault_kinds = np.zeros((len(FAULTS) + 1, 3), np.float32)
@@ -275,6 +279,7 @@ class VolleyTask(Task):
             self.referee.start(ids, ball[:, 0], servers)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
+        self.commanded.copy_(self.given["drone"])
         self.drones.apply(actions["drone"])
 
     def advance(self) -> None:

@@ -64,7 +64,7 @@ class Pair(VolleyTask):
             Term("turn", own(TURN, 2, doc="both 0 when both are through")),
             Term("number", command(NUMBER, 2)),
         )
-        return {"drone": Group(2, terms, self.action)}
+        return {"drone": Group(2, terms, self.action, history=self.cfg.history)}
 
     def setup(self) -> None:
         super().setup()

@@ -189,7 +189,8 @@ class Match(VolleyTask):
                 estimated="other drones' position",
             )
             others = (anchor, opponent, ball, velocity, turn)
-        return {"drone": Group(self.num_drones, (*self.state_terms(), *others, *landing), self.action)}
+        terms = (*self.state_terms(), *others, *landing)
+        return {"drone": Group(self.num_drones, terms, self.action, history=self.cfg.history)}
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
         seen, sheet, a = super().measured()["drone"], self.referee.sheet, self.num_drones // 2
@@ -210,7 +211,7 @@ class Match(VolleyTask):
         n = self.world.num_envs
         a = self.num_drones
         group = self.groups()["drone"]
-        observed = torch.zeros(n, a, group.observation_size)
+        observed = torch.zeros(n, a, group.frame_size)
         self._out = observed.numpy()
         self._sides = self._turned.numpy()
         self._outdated = OutdatedWorlds(n)

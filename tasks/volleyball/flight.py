@@ -7,6 +7,9 @@ least (squares of commands, plus squares of what is missed over what may be miss
 missed without any. That function is a table over the time left (`Chain`), made once; only the first of the commands is
 given, and at the next control step all is worked out again. So there is no plan to fall out of, and close to the end, where
 commands no longer change much, the table itself lets them fade.
+
+Real drones are heavier, their rotors weaker and their commands late: how strong a drone is it is seen to be (`Strength`), and
+commands are for the state in which they take effect (ahead.py).
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ import torch
 from torch import Tensor
 
 from rookery.robots.drones.drone import Drones
+from rookery.sim.buffers import Buffers
 from rookery.sim.multirotor.parameters import GRAVITY
+from rookery.tasks.volleyball.ahead import drones_ahead
+from rookery.tasks.volleyball.strength import Strength
 
 STEP = 0.0025  # s, between the rows of a table
 LONGEST = 3.0  # s, of a table
@@ -103,17 +109,36 @@ class FlightLimits(NamedTuple):
     yaw_rate: float = 2.0  # 1/s, gain of the damping of the heading, which is left as it is
 
 
-class Steering:
+class Steering(Buffers):
     """Commands of A drones in each of N worlds.
 
     Args:
         drones: what is flown, with the action kind rotor_thrust.
         control_dt: s.
         tolerance: at the end of a flight.
+
+    Attributes:
+        strength: what the drones are seen to do with their thrust.
+        given: [2, N, A, 4] N, commands of the last control step and the one before.
+        late: [N] int64 physics steps from a command to its effect.
+        state: [N, A, 13] of the drones then, see Bodies.state.
     """
 
+    given: Tensor
+    late: Tensor
+
     def __init__(self, drones: Drones, control_dt: float, tolerance: Tolerance, limits: FlightLimits) -> None:
+        super().__init__()
         self.drones = drones
+        self.control_dt = control_dt
+        n, a = drones.rotor_speed.shape[:2]
+        self.strength = Strength(n, a)
+        self.child("strength", self.strength)
+        self.hover = 0.25 * drones.drone.mass * GRAVITY
+        self.buffer("given", 2, n, a, 4).fill_(self.hover)
+        self.buffer("late", n, dtype=torch.int64)
+        self.state = torch.zeros(n, a, 13)
+        self.speed = torch.zeros(n, a, 4)
         self.limits = limits
         d, t = drones.drone, tolerance
         lag = 1.0 / (0.5 * (d.tau_up + d.tau_down))
@@ -142,23 +167,79 @@ class Steering:
         self.upwards = torch.zeros(*drones.rotor_speed.shape[:2], 3)
         """[N, A, 3] height (m), velocity, acceleration."""
 
+    def reset(self, ids: Tensor) -> None:
+        """New episodes of the worlds `ids`."""
+        self.strength.reset(ids)
+        self.given[:, ids] = self.hover
+
+    def note(self, given: Tensor, late: Tensor | None) -> None:
+        """Take the commands of the last control step [N, A, 4] (N), and for how many physics steps commands are on their way
+        [N] int64, None for none."""
+        self.given[1] = self.given[0]
+        self.given[0] = given
+        if late is None:
+            self.late.zero_()
+        else:
+            self.late.copy_(late.clamp(0, 2 * self.drones.physics_steps))
+
     def look(self) -> None:
-        """Take the state of the drones into `sideways` and `upwards`."""
+        """Take the state of the drones, when commands take effect, into `sideways` and `upwards`."""
         d, x, u = self.drones.drone, self.drones.bodies.state, self.drones.rotor_speed
-        c0, c1, c2 = d.thrust_curve
-        wrench = (c0 + u * (c1 + u * c2)) @ self.share.T
-        self.rotation = matrix(x[..., 3:7])
-        spin = x[..., 10:13]
-        self.spin = spin
-        twist = (wrench[..., 1:4] - torch.linalg.cross(spin, self.inertia * spin)) / self.inertia
-        normal = self.normal = self.rotation[..., 2]
-        world = self.world(spin)
-        change = self.world(twist)
+        self._take(x, u)
+        push = self.wrench[..., :1] / d.mass * self.normal
+        self.strength.learn(x[..., 7:10], self.spin, push, self.twist, self.control_dt)
+        if self.late.any():
+            self._ahead(x, u)
+            self._take(self.state, self.speed)
+        else:
+            self.state.copy_(x)
+        x, s = self.state, self.strength
+        world = self.world(self.spin)
+        change = self.world(s.turning[..., None] * self.twist)
+        normal = self.normal
         rate = self.rate = torch.linalg.cross(world, normal)
         bend = torch.linalg.cross(change, normal) + torch.linalg.cross(world, rate)
         self.sideways.copy_(torch.stack((x[..., 0:2], x[..., 7:9], normal[..., :2], rate[..., :2], bend[..., :2]), -1))
-        rise = wrench[..., 0] * normal[..., 2] / d.mass - GRAVITY
+        rise = s.thrust * self.wrench[..., 0] * normal[..., 2] / d.mass - GRAVITY
         self.upwards.copy_(torch.stack((x[..., 2], x[..., 9], rise), -1))
+
+    def _take(self, x: Tensor, u: Tensor) -> None:
+        """Attitude, rates and nominal thrust and twist of drones at states x with rotor speeds u."""
+        d = self.drones.drone
+        c0, c1, c2 = d.thrust_curve
+        self.wrench = (c0 + u * (c1 + u * c2)) @ self.share.T
+        self.rotation = matrix(x[..., 3:7])
+        self.normal = self.rotation[..., 2]
+        spin = self.spin = x[..., 10:13]
+        self.twist = (self.wrench[..., 1:4] - torch.linalg.cross(spin, self.inertia * spin)) / self.inertia
+
+    def _ahead(self, x: Tensor, u: Tensor) -> None:
+        d, s = self.drones.drone, self.strength
+        places = np.array(d.rotor_positions)[:, :2]
+        full, lag = d.max_thrust, 0.5 * (d.tau_up + d.tau_down)
+        drone = (d.mass, np.array(d.inertia), places, self.share[3].double().numpy(), full, lag, GRAVITY)
+        drones_ahead(
+            x.numpy(), u.numpy(), self.given.numpy(), self.late.numpy(), self.drones.physics_steps, self.dt,
+            s.thrust.numpy(), s.turning.numpy(), s.pull.numpy(), drone, self.state.numpy(), self.speed.numpy(),
+        )  # fmt: skip
+
+    @property
+    def dt(self) -> float:
+        """s, physics step."""
+        return self.control_dt / self.drones.physics_steps
+
+    def flown(self, table: Chain, index: Tensor) -> Tensor:
+        """[N, A, 2, 5] `sideways` after the rows `index` [N, A] of a table, without commands."""
+        out = (table.free[index][:, :, None] @ self.sideways[..., None]).squeeze(-1)
+        time = STEP * index[..., None]
+        out[..., 0] += 0.5 * time.square() * self.strength.pull
+        out[..., 1] += time * self.strength.pull
+        return out
+
+    @property
+    def level(self) -> Tensor:
+        """[N, A, 2] the tilt with which a drone stays where it is."""
+        return -self.strength.pull / GRAVITY
 
     def world(self, v: Tensor) -> Tensor:
         """[N, A, 3] of a vector in the body frame."""
@@ -190,8 +271,9 @@ class Steering:
         twist = (self.rotation.mT @ twist[..., None]).squeeze(-1)
         twist[..., 2] = -g.yaw_rate * self.spin[..., 2]
         torque = self.inertia * twist + torch.linalg.cross(self.spin, self.inertia * self.spin)
+        torque[..., :2] /= self.strength.turning[..., None]
         torque[..., 2].clamp_(-self.most_yaw, self.most_yaw)
-        thrust = d.mass * (GRAVITY + rise) / n[..., 2].clamp_min(0.4)
+        thrust = d.mass * (GRAVITY + rise) / (self.strength.thrust * n[..., 2].clamp_min(0.4))
         thrust = thrust.clamp(g.least_thrust * d.mass * GRAVITY, g.most_thrust * 4 * d.max_thrust)
         base = 0.25 * thrust[..., None]
         uneven = torque @ self.inverse[:, 1:].T

@@ -19,6 +19,7 @@ from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim.world import Bodies
+from rookery.tasks.volleyball.ahead import balls_ahead
 from rookery.tasks.volleyball.flight import FlightLimits, Steering, Tolerance, hardest, rows
 from rookery.tasks.volleyball.strokes import stroke
 
@@ -129,6 +130,7 @@ class Players(Buffers):
         self.timing = timing or Timing()
         n, a = drones.rotor_speed.shape[:2]
         self.steering = Steering(drones, control_dt, tolerance or Tolerance(), limits or FlightLimits())
+        self.child("steering", self.steering)
         self.goals = Goals(n, a)
         self.balls = torch.zeros(n, 6)
         self.child("goals", self.goals)
@@ -140,13 +142,17 @@ class Players(Buffers):
     def reset(self, ids: Tensor) -> None:
         """New episodes: no swing."""
         self.clocks[ids] = -1.0
+        self.steering.reset(ids)
 
     def see(self) -> None:
-        """Take the ball's state as it is now into `balls`."""
+        """Take the ball's state, when commands take effect, into `balls`."""
         if self.ball is not None:
             state = self.ball.state
             self.balls[:, :3] = state[:, 0, :3]
             self.balls[:, 3:] = state[:, 0, 7:10]
+            s = self.steering
+            if s.late.any():
+                balls_ahead(self.balls.numpy(), s.late.numpy(), s.dt, GRAVITY, self.touch.drag)
 
     def act(self) -> Tensor:
         """Normalized actions [N, A, 4] for the goals."""
@@ -171,7 +177,7 @@ class Players(Buffers):
 
     def _left(self, coming: Tensor, swing: Tensor, hold: Tensor, time: Tensor, place: Tensor) -> Tensor:
         """[N, A] s that the flight takes."""
-        t, x = self.timing, self.drones.bodies.state
+        t, x = self.timing, self.steering.state
         way = place - x[..., :3]
         now = x[..., 7:10]
         calm = torch.full_like(time, TIMES[-1])
@@ -208,7 +214,7 @@ class Players(Buffers):
         wanted[..., 0] = place[..., :2]
         wanted[..., 1] = self.goals.drift
         wanted[..., 2] = normal[..., :2]
-        missed = wanted - (s.side.free[index][:, :, None] @ s.sideways[..., None]).squeeze(-1)
+        missed = wanted - s.flown(s.side, index)
         pain = (missed * (s.side.cost[index][:, :, None] @ missed[..., None]).squeeze(-1)).sum((-1, -2))
         up = s.upwards
         hard = hardest(place[..., 2] - up[..., 0], up[..., 1], speed, time.clamp_min(0.05))
@@ -227,11 +233,11 @@ class Players(Buffers):
     def _sideways(self, index: Tensor, place: Tensor, swing: Tensor, hold: Tensor) -> tuple[Tensor, Tensor]:
         """Commands [N, A, 2] in rad/s^2 and the velocity [N, A, 2] in m/s that there will be at the end."""
         s = self.steering
-        free = (s.side.free[index][:, :, None] @ s.sideways[..., None]).squeeze(-1)  # [N, A, 2, 5]
+        free = s.flown(s.side, index)
         wanted = torch.zeros_like(free)
         wanted[..., 0] = place[..., :2]
         wanted[..., 1] = torch.where(swing[..., None], self.goals.drift, 0.0)
-        wanted[..., 2] = torch.where((swing | hold)[..., None], self.facing, 0.0)
+        wanted[..., 2] = torch.where((swing | hold)[..., None], self.facing, s.level)
         missed = wanted - free
         ease = (s.drift.reach[index][:, :, None, 0] * missed).sum(-1) - missed[..., 0]
         slack = self.timing.slack * (2.0 * (1.0 - self.clocks)).clamp(0.0, 1.0)[..., None] * swing[..., None]

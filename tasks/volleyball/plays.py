@@ -65,7 +65,9 @@ class Team:
         self._serve_apex = self._apex if serve_apex is None else torch.full_like(self._apex, serve_apex)
 
     def __call__(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
-        fresh = (self.task.steps == 0).nonzero().squeeze(1)
+        task = self.task
+        self.players.steering.note(task.drones.physical(task.commanded), task.late.get("drone"))
+        fresh = (task.steps == 0).nonzero().squeeze(1)
         if len(fresh):
             self.players.reset(fresh)
         if self.task.has_ball:
@@ -180,6 +182,31 @@ class SetAndSpike(TakeTurns):
     def plan(self) -> None:
         super().plan()
         self.goals.home[:, 1, 0] = self._spot + self._after * (self.task.referee.turn > 1)
+
+
+class AsTold(Team):
+    """One drone plays a ball as its task tells it, or flies to the place that it is told.
+
+    Args:
+        retreat: m/s away from the net, at which balls are driven: the tilt then drives them towards the net.
+    """
+
+    def __init__(self, task: VolleyTask, retreat: float = 0.5, **others: Any) -> None:
+        super().__init__(task, spread=0.3, **others)
+        self._retreat = retreat
+
+    def plan(self) -> None:
+        task: Any = self.task
+        g = self.goals
+        played = task.hit_at >= 0
+        g.strike[:, 0] = ~task.going & ~played
+        g.target[:, 0] = task.aim
+        g.apex[:, 0] = task.apex
+        g.flight[:, 0] = task.flight
+        g.contact[:, 0] = task.contact
+        g.drift[:, 0, 0] = self._retreat * (task.flight > 0.0)
+        here = torch.where(played[:, None], g.home[:, 0], task.drones.bodies.pos[:, 0])
+        g.home[:, 0] = torch.where(task.going[:, None], task.aim, here)
 
 
 class MatchPlay(Team):

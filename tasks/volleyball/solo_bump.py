@@ -63,7 +63,8 @@ class VolleySoloBump(VolleyTask):
         )  # fmt: skip
 
     def groups(self) -> dict[str, Group]:
-        return {"drone": Group(1, (*self.state_terms(), *self.ball_terms()), self.action)}
+        terms = (*self.state_terms(), *self.ball_terms())
+        return {"drone": Group(1, terms, self.action, history=self.cfg.history)}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": {**self.observe_state(), **self.observe_ball()}}
