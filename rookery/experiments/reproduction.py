@@ -69,11 +69,28 @@ class Reproduction:
             done = [str(name) for name in found.pop("done")]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise RookeryError(f"{self.folder} holds something else: choose another --out.") from None
-        if found != self._plan:
+        if found != self._plan and not self._goes_on(found, done):
             raise RookeryError(
                 f"{self.folder} was begun with another recipe, --scale or --seed: give the same ones, or another --out."
             )
         return done
+
+    def _goes_on(self, found: Any, done: list[str]) -> bool:
+        """Whether a plan differs from ours in stages alone of which the folder has nothing."""
+        ours = self._plan
+        try:
+            if (found["scale"], found["seed"], found["recipe"]["task"]) != (
+                ours["scale"],
+                ours["seed"],
+                self.recipe.task,
+            ):
+                return False
+            theirs = {stage["name"]: stage for stage in found["recipe"]["stages"]}
+        except (KeyError, TypeError):
+            return False
+        mine = {stage["name"]: stage for stage in ours["recipe"]["stages"]}
+        begun = {name for name in (*theirs, *mine) if name in done or (self.folder / name).exists()}
+        return all(theirs.get(name) == mine.get(name) for name in begun)
 
     def run(self, announce: Callable[[str, Training | None], None] = lambda line, training: None) -> bool:
         """Carry out what is left, and put the policy of the last stage into the folder.

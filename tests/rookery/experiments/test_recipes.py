@@ -214,6 +214,36 @@ def test_a_stopped_reproduction_goes_on_and_ends_with_the_same_bits(tmp_path):
     assert smooth.chain.find(Perceptron).hidden == (20, 20)  # 16 and the four last actions
 
 
+def test_a_recipe_may_change_where_nothing_of_it_is_done(tmp_path):
+    """Its last stage is another before that begins; a change of what is done is refused."""
+    made, announced = tmp_path / "made", []
+
+    def stop_at_smooth(line, training):
+        announced.append(line)
+        if line.endswith("smooth"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Reproduction(read_recipe(write(tmp_path, SHORT)), made).run(stop_at_smooth)
+    before = bits(made / "trained")
+    for old, new in (
+        ("minibatches = 2", "minibatches = 1"),
+        ("runner = {total_steps = 1024}\ndagger", "seed = 3\ndagger"),
+    ):
+        with pytest.raises(RookeryError, match="was begun with another recipe"):
+            Reproduction(read_recipe(write(tmp_path, SHORT.replace(old, new))), made)
+    other = read_recipe(write(tmp_path, SHORT.replace("share = 0.5", "share = 0.25")))
+    with pytest.raises(RookeryError, match="was begun with another recipe"):
+        Reproduction(other, made, scale=0.5)
+    announced.clear()
+    assert Reproduction(other, made).run(lambda line, training: announced.append(line))
+    assert [line.split()[-1] for line in announced] == ["smooth"]
+    after = bits(made / "trained")
+    assert all(torch.equal(before[k], after[k]) for k in before)
+    with pytest.raises(RookeryError, match="was begun with another recipe"):
+        Reproduction(read_recipe(write(tmp_path, SHORT)), made)
+
+
 def test_a_stage_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     from rookery.experiments.training import Training
 
