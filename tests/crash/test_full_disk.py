@@ -15,6 +15,7 @@ import pytest
 import torch
 from crash_cases import SHORT
 from disk import Journal, crashes, read, restore
+from sampled import slow_but
 
 import rookery
 from rookery.experiments.demonstrations import record
@@ -153,7 +154,7 @@ def small_onnx(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 7])
-@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize("replaced", slow_but([True], [False, True]))
 @pytest.mark.usefixtures("small_onnx")
 def test_a_bundle_on_a_full_disk_is_the_old_or_the_new(export, tmp_path, replaced, every):
     old, new = tmp_path / "old", tmp_path / "new"

@@ -10,6 +10,7 @@ import pytest
 import torch
 from policies_fake import FakeEnv
 from policies_toy import ToyEnv, train
+from sampled import slow_but
 from torch import Tensor
 
 import rookery
@@ -103,7 +104,10 @@ def test_ppo(settings, fresh):
     assert_refused(mine.load_state_dict, mine.state_dict, saved.state_dict())
 
 
-@pytest.mark.parametrize("settings", [{}, {"priority_alpha": 0.6, "return_limit": 5.0, "critic_batch_norm": True}])
+SAC_VARIANT = {"priority_alpha": 0.6, "return_limit": 5.0, "critic_batch_norm": True}
+
+
+@pytest.mark.parametrize("settings", slow_but([SAC_VARIANT], [{}, SAC_VARIANT]))
 def test_sac(settings):
     config = SACConfig(rollout_steps=4, batch=8, learning_starts=20, buffer_size=80, hidden=(3,), **settings)
     saved, mine = (SAC(ToyEnv(4, agents=2, drop_out=True), config, seed) for seed in (0, 1))

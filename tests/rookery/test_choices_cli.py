@@ -10,6 +10,7 @@ import onnxruntime as ort
 import pytest
 import shifting
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.cli.main import main
@@ -32,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(KINDS[:1], KINDS))
 def test_it_learns_and_every_command_takes_it(
     kind: str, runs: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -50,7 +51,7 @@ def test_it_learns_and_every_command_takes_it(
     assert checked["observations"] >= 1000
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", slow_but(KINDS[1:2], KINDS))
 def test_onnx_and_c_choose_as_torch_does_in_the_task(kind: str, runs: Path, in_tmp: Path) -> None:
     """At all that is observed in 40 episodes, with the masks of that moment."""
     policies, contract = open_run(runs / kind)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.experiments.remote_evaluation import in_order, parts_of, play_part
@@ -46,7 +47,7 @@ def _options(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-@pytest.mark.parametrize(("parts", "episodes"), [(2, 90), (3, 100), (6, 192)])
+@pytest.mark.parametrize(("parts", "episodes"), slow_but([(2, 90)], [(2, 90), (3, 100), (6, 192)]))
 def test_parts_give_the_bits_of_one_process(parts: int, episodes: int) -> None:
     """With gusts, noise, delays and everything else that is drawn."""
     env, act = open_env(Path("drone-hover"), 96, **_options(randomize="all"))
@@ -72,6 +73,7 @@ def test_parts_give_the_bits_of_one_process(parts: int, episodes: int) -> None:
     again.close()
 
 
+@pytest.mark.slow
 def test_ray_gives_the_same_figures(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("ranges.toml").write_text("[mass]\nlow = 0.9\nhigh = 1.1\n")
     words = ["eval", "drone-hover", "--episodes", "40", "--num-envs", "32", "--randomize", "ranges.toml", "--json"]

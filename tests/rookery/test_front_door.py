@@ -24,6 +24,7 @@ def test_names():
         rookery.mkae  # noqa: B018
 
 
+@pytest.mark.slow
 def test_make_is_the_function_whoever_used_it_first():
     """A submodule of the same name takes the function's place if it is imported past the package."""
     script = (

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from rookery.sim.cores import usable_cores
 
 
@@ -26,6 +28,7 @@ def test_where_the_system_does_not_tell_it_is_all(monkeypatch):
     assert usable_cores() == 1
 
 
+@pytest.mark.slow
 def test_environments_are_made_where_the_system_does_not_tell():
     """As on macOS."""
     code = (

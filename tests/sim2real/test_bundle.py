@@ -180,6 +180,9 @@ def test_an_older_bundle_is_kept_unless_it_may_be_replaced(bundle: Path, contrac
     assert (bundle / "policy.c").is_file()
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize("name", ["contract.json", "policy.onnx", "policy.c", "policy.h", "policy.hpp", "golden.npz"])
 @pytest.mark.parametrize("damage", ["missing", "empty", "cut", "noise"])
 def test_damaged_files(bundle: Path, name: str, damage: str) -> None:
@@ -247,11 +250,19 @@ def test_network_of_other_sizes_than_the_contract(bundle: Path) -> None:
         ("policy.h", "OBSERVATIONS 15", "OBSERVATIONS 16", "has 16 as the size observations, and the contract 15"),
         ("policy.h", 'CONTRACT "', 'CONTRACT "0', "belongs to another contract"),
         ("policy.c", "s0 + s1", "s0 - s1", r"policy\.c differs from the torch policy by .* observation \d+"),
-        ("policy.c", "bias[o];", "bias[o] / 0.0f * 0.0f;", r"policy\.c differs from the torch policy by nan"),
-        ("policy.c", "term_scale[i],", "term_scale[0],", "scales observations or actions otherwise"),
+        pytest.param(
+            "policy.c",
+            "bias[o];",
+            "bias[o] / 0.0f * 0.0f;",
+            r"policy\.c differs from the torch policy by nan",
+            marks=SLOW,
+        ),
+        pytest.param(
+            "policy.c", "term_scale[i],", "term_scale[0],", "scales observations or actions otherwise", marks=SLOW
+        ),
         ("policy.c", "+ 1.0f) * action_half[i]", "+ 2.0f) * action_half[i]", "scales observations or actions"),
         ("policy.c", "int o;", "int o; int unused;", r"does not compile \(line \d+\)"),
-        ("policy.c", "rookery_command", "rookery_commando", "cannot load"),
+        pytest.param("policy.c", "rookery_command", "rookery_commando", "cannot load", marks=SLOW),
     ],
 )
 def test_edited_c(bundle: Path, name: str, old: str, new: str, shown: str) -> None:
@@ -309,6 +320,7 @@ def test_check_without_compiler(shared_bundle: Path, monkeypatch: pytest.MonkeyP
         check_bundle(shared_bundle)
 
 
+@pytest.mark.slow
 def test_a_bundle_of_a_tanh_policy(tmp_path: Path) -> None:
     """Contract, ONNX, C and golden vectors all hold the squash: each is checked against the torch policy."""
     policy = make_policy((16,), squash="tanh")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.experiments.runs import open_run
@@ -126,7 +127,7 @@ class Plant:
         return self.bodies.pos[0, 0].numpy().copy()
 
 
-@pytest.mark.parametrize("compensated", [False, True])
+@pytest.mark.parametrize("compensated", slow_but([True], [False, True]))
 def test_it_flies_to_set_points(folder: Path, compensated: bool) -> None:
     firmware = compiled(folder, *["-DCONFIG_ENABLE_THRUST_BAT_COMPENSATED"] * compensated)
     assert firmware.self_test() == 1

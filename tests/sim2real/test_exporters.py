@@ -72,7 +72,7 @@ def files_in(folder: Path) -> set[str]:
 EVERYWHERE = [name for name in exporters.EXPORTERS if name not in ("mcu", "crazyflie", "px4")]
 
 
-@pytest.mark.parametrize("target", slow_but(["contract", "c", "cpp", "golden", "linux"], EVERYWHERE))
+@pytest.mark.parametrize("target", slow_but(["contract", "c", "cpp", "golden"], EVERYWHERE))
 def test_each_writes_what_it_and_its_includes_declare(target: str, tmp_path: Path) -> None:
     policies = {"keeper": make_policy((8,)), "striker": make_policy((6,), seed=1)}
     contract = build_contract(make_env(keeper=make_group(), striker=make_group()))

@@ -30,7 +30,7 @@ CASES = {
 }
 
 
-QUICK = ("sac cnn gru",)
+QUICK = ("sac gru",)
 
 
 @pytest.fixture(

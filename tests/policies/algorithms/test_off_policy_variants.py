@@ -9,6 +9,7 @@ import pytest
 import torch
 from policies_memory import fill
 from policies_toy import ToyEnv, assert_resumes, batch_of, distance, train
+from sampled import slow_but
 
 from rookery.policies.algorithms import VARIANTS
 from rookery.policies.algorithms.sac import SAC, SACConfig
@@ -157,7 +158,10 @@ class Chain(ToyEnv):
         return self._obs(), {"point": ended.float()[:, None]}, ended, torch.zeros_like(ended), info
 
 
-@pytest.mark.parametrize(("kind", "name"), [(0, "prioritised"), (0, "xqc"), *[(1, name) for name in SETTINGS]])
+CHAINS = [(0, "prioritised"), (0, "xqc"), *[(1, name) for name in SETTINGS]]
+
+
+@pytest.mark.parametrize(("kind", "name"), slow_but(CHAINS[1:3], CHAINS))
 def test_critics_learn_the_values_of_a_chain(name, kind):
     """``0.8 ** steps to the end``, whatever the action, in units of the scale of rewards."""
     algorithm, config = KINDS[kind]
@@ -307,7 +311,7 @@ def test_a_variant_trains_and_its_policy_is_a_plain_perceptron(name):
     ]
 
 
-@pytest.mark.parametrize("name", ["simbav2", "xqc", "prioritised"])
+@pytest.mark.parametrize("name", slow_but(["xqc"], ["simbav2", "xqc", "prioritised"]))
 def test_it_learns(name):
     """Points come near the origin and stay there: over seeds at 0.05 to 0.24, and at 0.5 and more untrained."""
     options = {"rollout_steps": 4, "learning_starts": 200, "batch": 64, "hidden": (32, 32), "buffer_size": 10**4}

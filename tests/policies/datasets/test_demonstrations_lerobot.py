@@ -180,10 +180,12 @@ BOOL = {"dtype": "bool", "shape": [1], "names": None}
     [
         ((3, 7), None, False, "time limit"),  # success amid the episode, which goes on
         ((3, 20), None, True, "success"),  # and until its end
-        ((), (19, 20), False, "time limit"),  # next.done stands at every recording's end
+        pytest.param(
+            (), (19, 20), False, "time limit", marks=pytest.mark.slow
+        ),  # next.done stands at every recording's end
         (None, (19, 20), True, "done"),  # where it alone tells
-        (None, (3, 4), False, "time limit"),
-        (None, None, False, "time limit"),
+        pytest.param(None, (3, 4), False, "time limit", marks=pytest.mark.slow),
+        pytest.param(None, None, False, "time limit", marks=pytest.mark.slow),
     ],
 )
 def test_the_last_row_says_how_an_episode_ended(copy, tmp_path, success, done, terminated, cause):

@@ -171,6 +171,7 @@ def test_episodes_in_any_order_of_the_files(tmp_path: Path) -> None:
     check(import_lerobot(folder, tmp_path / "ours", describe_json))
 
 
+@pytest.mark.slow
 def test_it_goes_on_to_lerobot_and_back_to_the_byte(source: Path, tmp_path: Path) -> None:
     ours = import_lerobot(source, tmp_path / "ours", describe_json)
     back = import_lerobot(export_lerobot(ours, tmp_path / "out"), tmp_path / "back")

@@ -60,7 +60,7 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
-QUICK = ("drone-hover", "drone-hover-gru", "table-push")
+QUICK = ("drone-hover-gru", "table-push")
 """Policies that `make test` reproduces; `make test-all` does so with every one."""
 
 

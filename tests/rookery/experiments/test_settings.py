@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.cli.train_options import Parsed, read
 from rookery.experiments.recipes import preset
@@ -325,7 +326,7 @@ def test_the_help_of_a_task_imports_no_torch():
     assert "--learning-rate" in done.stdout and "(default: 0.003)" in done.stdout
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", slow_but(["droq", "ddpg"], VARIANTS))
 def test_a_variant_is_its_algorithm_with_other_settings(name, tmp_path):
     data = "demos" if VARIANTS[name].without else None
     plain = dataclasses.replace(preset("drone-hover", VARIANTS[name].algorithm), data=data)

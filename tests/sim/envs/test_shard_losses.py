@@ -125,7 +125,7 @@ def real_interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.parametrize("raising", [interrupt, real_interrupt])
+@pytest.mark.parametrize("raising", slow_but([real_interrupt], [interrupt, real_interrupt]))
 @pytest.mark.parametrize(
     ("shard", "kind", "when"),
     [(0, "send", "before"), (0, "send", "after"), (1, "send", "after"), (0, "receive", "before"), (0, "receive", "after"),

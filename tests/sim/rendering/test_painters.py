@@ -5,6 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
+from sampled import slow_but
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering import opengl, painters
@@ -29,7 +30,7 @@ def frames(model, count):
         yield composer.compose(data, [{"pos": [0.0, 0.1 * k, 1.0], "size": 0.05}]), k
 
 
-@pytest.mark.parametrize("backend", ["auto", "software"])
+@pytest.mark.parametrize("backend", slow_but(["software"], ["auto", "software"]))
 def test_two_processes_draw_what_one_does(model, backend):
     with FramePainter(model, 96, 64, backend, processes=1) as painter:
         alone = list(painter.paint(frames(model, 9)))
