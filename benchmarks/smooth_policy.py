@@ -1,6 +1,6 @@
 """A policy with low-passed actions from one without, as one plain network (see rookery.policies.low_pass).
 
-python benchmarks/smooth_policy.py runs/chatters --share 0.6 --actions joint1 joint2 joint3 --out runs/smooth
+python benchmarks/smooth_policy.py runs/chatters --share 0.6 --actions collective_thrust --out runs/smooth
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ZOO = Path(__file__).resolve().parents[1] / "policies" / "zoo"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, nargs="?", default=ZOO / "go2arm-reach")
+    parser.add_argument("run", type=Path, nargs="?", default=ZOO / "drone-hover")
     parser.add_argument("--share", type=float, default=0.6, help="of the new action")
     parser.add_argument("--actions", nargs="*", default=(), help="names; all without it")
     parser.add_argument("--out", type=Path, default=Path("runs/smooth"))
