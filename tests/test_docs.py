@@ -31,7 +31,9 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def pieces(page: Path) -> Iterator[tuple[str, str]]:
     """(language, text) of what a page asks for, in its order; a command of ours has the language `rookery`."""
     for language, text in blocks(page):
-        assert language in ("bash", "python", "console", "toml", "json"), f"a block in {page.name} has language {language!r}"
+        assert language in ("bash", "python", "console", "toml", "json"), (
+            f"a block in {page.name} has language {language!r}"
+        )
         if language == "json":
             json.loads(text)
         if language == "python":
