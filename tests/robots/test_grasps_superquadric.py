@@ -118,6 +118,19 @@ def test_poses_surround_the_object_above_the_table(name: str) -> None:
         assert (heights < -0.9).any() and (np.abs(heights) < 0.1).any()  # from the top and from the sides
 
 
+def test_fingers_hold_what_has_some_points_between_them() -> None:
+    """Eight, in the middle of the fingers' breadth and within the opening: fewer are a corner that slips."""
+    few = np.zeros((1, 7, 3))
+    few[0, :, 2] = PARALLEL.reach - 0.5 * (PARALLEL.reach - PARALLEL.behind[1]) - 0.01
+    enough = np.concatenate((few, few[:, :1]), axis=1)
+    aside = enough + np.array([1.1 * PARALLEL.breadth / 2.0, 0.0, 0.0])
+    wide = enough + np.array([0.0, 0.021, 0.0])
+    deep = enough + np.array([0.0, 0.0, 0.1])
+    opening = np.array([0.04])
+    held = [bool(superquadric._held(points, PARALLEL, opening)[0]) for points in (enough, few, aside, wide, deep)]
+    assert held == [True, False, False, False, False]
+
+
 def test_seeds_and_grippers() -> None:
     shape = Superquadric(np.array([0.02, 0.03, 0.05]), np.array([0.3, 0.5]), np.zeros(3), np.array([1.0, 0, 0, 0]))
     first, again = (superquadric.sample(shape, 6, np.random.default_rng(3), hand=PARALLEL) for _ in range(2))

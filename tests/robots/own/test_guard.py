@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -131,6 +132,14 @@ def test_what_multiplies_is_tried_out_first(folder, monkeypatch):
     monkeypatch.setattr(guard, "_TRIAL", "import time\ntime.sleep(60)\n")
     with pytest.raises(RookeryError, match="it did not end in time"):
         read(file, floating=True)
+
+
+def test_elements_are_counted_as_often_as_they_are_written_out(folder):
+    root = ElementTree.fromstring(
+        '<a><b/><replicate count="3"><c/><replicate count="4"><d/><d/></replicate></replicate><replicate count="x"/></a>'
+    )
+    # a, b and three replicates, of which the inner one is there 3 times; c 3 times, each d 12 times
+    assert guard._replicated(root) == 1 + 1 + 1 + 3 + 3 + 24 + 1
 
 
 def test_folders_that_may_be_named(folder, monkeypatch):
