@@ -112,6 +112,18 @@ def _check(q: Quantity, low: Sequence[float], high: Sequence[float]) -> None:
         raise RookeryError(f"the range of {q.name!r} must be {q.size} least and {q.size} greatest values ({q.unit}).")
 
 
+def _check_asked(pilot: Pilot, values: Sequence[SteeredValue]) -> None:
+    """Refuse motions that the policy has never been asked for; 0 stands for what nobody asks."""
+    for v in values:
+        asked = 0.0 if v.place else float(pilot.commands.values[v.command][v.index])
+        within = np.float32(v.low) <= asked <= np.float32(v.high)
+        if asked and not within:
+            raise RookeryError(
+                f"{v.label} {asked:g} {v.unit} of the command {v.command!r} is out of its range, {v.low:g} to {v.high:g}: give "
+                "one within. It is the training's range unless [ranges] of --controls has another."
+            )
+
+
 class CommandSteering:
     """Moves commands of pilots, and stops them; its methods may be called by any thread.
 
@@ -139,12 +151,15 @@ class CommandSteering:
         """Find what can be moved, once the pilots are checked.
 
         Raises:
-            RookeryError: a range that does not fit, or names no command of any pilot.
+            RookeryError: a range that does not fit, or names no command of any pilot; or a motion that is asked is out of its
+                range.
         """
         self._values = [
             list(steered_values(pilot, known, self._ranges))
             for pilot, known in zip(self._pilots, self._known, strict=True)
         ]
+        for pilot, values in zip(self._pilots, self._values, strict=True):
+            _check_asked(pilot, values)
         named = {v.command for values in self._values for v in values}
         for name in self._ranges:
             if not any(n.startswith((name, COMMANDED + name)) for n in named):

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 
 import rookery
-from rookery.sim2real.links import msp
+from rookery.sim2real.links import betaflight, msp
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.betaflight import PERIOD_S, BetaflightLink
+from rookery.sim2real.links.link import Identity
 from rookery.sim2real.links.msp import MspMessage, MspReader
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.vehicles.betaflight_board import BetaflightBoard
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from tests.sim2real.runtime.flights import Flight
 from tests.sim2real.runtime.reaches import controller
+from tests.sim2real.runtime.turned_time import turning
 
 
 class BoardWire:
@@ -95,8 +97,9 @@ class SteppedBetaflight(BetaflightLink):
     def _run(self) -> None:
         pass
 
-    def _pause(self) -> None:
-        self.flight.substep()
+    def open(self, timeout_s: float = 10.0) -> Identity:
+        with turning(self.flight.substep, PERIOD_S, betaflight):
+            return super().open(timeout_s)
 
 
 class BoardFlight(Flight):

@@ -7,6 +7,7 @@ import canopen
 from canopen import objectdictionary as od
 from canopen.profiles.p402 import BaseNode402
 
+PATIENCE_S = 30.0  # s, that threads of a busy machine may need for what takes no time
 VARIABLES = (
     (0x1000, 0, od.UNSIGNED32, "Device type"), (0x1008, 0, od.VISIBLE_STRING, "Manufacturer device name"),
     (0x1017, 0, od.UNSIGNED16, "Producer heartbeat time"), (0x6007, 0, od.INTEGER16, "Abort connection option code"),
@@ -54,7 +55,10 @@ def connect(channel: str, node: int) -> tuple[canopen.Network, BaseNode402]:
     network.NOTIFIER_CYCLE = 0.02
     network.connect()
     drive = BaseNode402(node, dictionary())
+    for name in ("RESET_FAULT", "SWITCH_OP_MODE", "SWITCH_STATE_FINAL", "SWITCH_STATE_SINGLE", "CHECK_TPDO"):
+        setattr(drive, f"TIMEOUT_{name}", PATIENCE_S)
     network.add_node(drive)
+    drive.sdo.RESPONSE_TIMEOUT = PATIENCE_S
     return network, drive
 
 

@@ -1,4 +1,5 @@
-"""Arms with a drive for each joint in lock-step: drives, link and pilot in this process, by a clock that a test turns."""
+"""Arms with a drive for each joint in lock-step, and their faults: drives, link and pilot in this process, by a clock that a
+test turns."""
 
 from __future__ import annotations
 
@@ -7,21 +8,26 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import rookery
+from rookery.sim2real.links import drive_link
+from rookery.sim2real.links import dynamixel as dynamixel_link
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.canopen import CanopenLink
 from rookery.sim2real.links.dynamixel import DynamixelLink
 from rookery.sim2real.links.dynamixel_protocol import ServoPacket
+from rookery.sim2real.vehicles import dynamixel as dynamixel_vehicle
 from rookery.sim2real.vehicles.canopen import CanopenArm
 from rookery.sim2real.vehicles.drive_arm import DriveArm
 from rookery.sim2real.vehicles.dynamixel import DynamixelArm
 from tests.sim2real.runtime.reaches import Reach
+from tests.sim2real.runtime.turned_time import turning
 
 _numbers = itertools.count()
 
@@ -42,7 +48,7 @@ def step(server: Any, count: int = 1) -> None:
 
 @contextmanager
 def running(server: Any) -> Iterator[None]:
-    """The drives run in a thread, as fast as they can: for clients that wait for answers."""
+    """The drives run in a thread, as fast as they can: for clients that wait for answers in threads of their own."""
     over = threading.Event()
 
     def run() -> None:
@@ -87,9 +93,12 @@ class DriveReach(Reach):
         self._open, link.open = link.open, self.open
         return link
 
+    def waiting(self) -> AbstractContextManager[None]:
+        """How the drives go on while the link waits for them."""
+        return turning(lambda: step(self.server), self.vehicle.period, drive_link)
+
     def open(self, timeout_s: float = 10.0) -> Any:
-        with pytest.MonkeyPatch.context() as patch, running(self.server):
-            patch.setattr("rookery.sim2real.links.canopen.OTHERS_S", 0.0)
+        with self.waiting():
             self.link._tracker = Cameras(self.server)
             return self._open(timeout_s)
 
@@ -155,10 +164,40 @@ class Cameras:
         """Nothing to free."""
 
 
+def cut(flight: DriveReach) -> None:
+    """Nothing arrives any more."""
+    flight.spoil = lambda number, sent: None
+
+
+def blind(flight: DriveReach) -> None:
+    """The tracker is silent, the drives are not."""
+    flight.link._tracker.cut = True
+
+
+def not_a_number(flight: DriveReach) -> None:
+    """A camera's; drives tell whole numbers."""
+    _see_always(flight, {name: value * np.nan for name, value in flight.link._tracker.values.items()})
+
+
+def frozen_cameras(flight: DriveReach) -> None:
+    """They see the same again and again."""
+    _see_always(flight, dict(flight.link._tracker.values))
+
+
+def _see_always(flight: DriveReach, seen: dict[str, Any]) -> None:
+    flight.link._tracker.receive = lambda now: flight.link._tracker.__dict__.update(values=seen, heard=now)
+
+
 class CanReach(DriveReach):
-    """Over CANopen."""
+    """Over CANopen, whose library waits for answers of drives in a thread of its own."""
 
     cycle_s = 0.004
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch, running(self.server):
+            patch.setattr("rookery.sim2real.links.canopen.OTHERS_S", 0.0)
+            yield
 
     def serve(self, task: str, seed: int) -> tuple[CanopenArm, CanopenLink]:
         server = drives(task, seed, noise=self._noise)
@@ -175,9 +214,56 @@ class CanReach(DriveReach):
         return server, link
 
 
-def servos(task: str = "table-reach", seed: int = 0, path: str = "", **options: Any) -> DynamixelArm:
-    """A served arm on a serial port."""
+class MemoryPort:
+    """An end of a serial line in memory, without the time that a kernel takes for one.
+
+    Attributes:
+        other: end.
+    """
+
+    name = "/dev/servos"
+    most = 65536
+    """Bytes that wait; more are lost where nobody reads."""
+
+    def __init__(self, other: MemoryPort | None = None) -> None:
+        self._waiting = b""
+        self.other: MemoryPort = MemoryPort(self) if other is None else other
+
+    def read(self, size: int) -> bytes:
+        """The bytes that wait, at most so many."""
+        out, self._waiting = self._waiting[:size], self._waiting[size:]
+        return out
+
+    def receive(self) -> bytes:
+        """All bytes that wait."""
+        return self.read(self.most)
+
+    def send(self, data: bytes) -> None:
+        """Let bytes wait at the other end."""
+        self.other._waiting = (self.other._waiting + data)[: self.most]
+
+    write = send
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def servos(task: str = "table-reach", seed: int = 0, **options: Any) -> tuple[DynamixelArm, MemoryPort]:
+    """A served arm on a serial line in memory, and the line's other end."""
+    port = MemoryPort()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dynamixel_vehicle, "PseudoTerminal", lambda path: port)
+        return servos_at("", task, seed, **options), port.other
+
+
+def servos_at(path: str, task: str = "table-reach", seed: int = 0, **options: Any) -> DynamixelArm:
+    """A served arm on a serial port of this machine."""
     return DynamixelArm(DriveArm(rookery.make(task, num_envs=1, seed=seed), seed=seed, **options), path=path)
+
+
+def servos_wait(server: DynamixelArm) -> AbstractContextManager[None]:
+    """Within the block servos go on while a link waits for them."""
+    return turning(lambda: step(server), server.vehicle.period, drive_link, dynamixel_link)
 
 
 class ServoReach(DriveReach):
@@ -190,9 +276,13 @@ class ServoReach(DriveReach):
         """Whether no servo moves by the policy any more: without brakes they stay on, and hold."""
         return not any(a.enabled for a in self.vehicle.axes[:7]) or self.link._mode != "moving"
 
+    def waiting(self) -> AbstractContextManager[None]:
+        return servos_wait(self.server)
+
     def serve(self, task: str, seed: int) -> tuple[DynamixelArm, DynamixelLink]:
-        server = servos(task, seed, noise=self._noise)
+        server, line = servos(task, seed, noise=self._noise)
         link = DynamixelLink(parse_address(f"dynamixel://{server.port}?gripper=8"), self.controller.spec, self.clock)
+        link._open_port = lambda: line  # type: ignore[method-assign]
         self.take = take = link.take_packet
 
         def arrive(packet: ServoPacket, now: float) -> None:

@@ -22,6 +22,8 @@ from rookery.cli.main import main
 from rookery.sim2real.runtime.priority import real_time
 
 ROOKERY = [sys.executable, "-m", "rookery"]
+PATIENCE_S = 30.0
+"""s, that threads and the kernel of a busy machine may need for what takes no time."""
 PATIENT = """[limits]
 stale_ms = 1000
 silent_ms = 1000
@@ -142,7 +144,7 @@ def flying(bundle: Path, *options: str, policies: int = 1) -> Iterator[subproces
         process.wait()
 
 
-def wait_for(condition: Any, seconds: float) -> float:
+def wait_for(condition: Any, seconds: float = PATIENCE_S) -> float:
     """s until a condition holds.
 
     Raises:

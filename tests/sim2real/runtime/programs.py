@@ -126,7 +126,7 @@ class NativePilot:
         self.link.open()
         self.link.receive()
         self._socket.settimeout(0.05)
-        for _ in range(200):
+        for _ in range(1200):  # a minute
             self._tick(1)
             try:
                 self._answers(STEP_DONE)

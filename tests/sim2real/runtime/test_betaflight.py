@@ -51,6 +51,7 @@ from tests.sim2real.runtime.msp_client import (
 )
 from tests.sim2real.runtime.processes import fly, flying, free_port, prompt, run_refused, tried_again, vehicle, wait_for
 from tests.sim2real.runtime.reaches import controller
+from tests.sim2real.runtime.runtime_faults import RUNTIME_FAULTS
 from tests.sim2real.runtime.test_faults import SAFE_S
 from tests.sim2real.runtime.test_packets import COUNTS, judge, shake
 
@@ -404,32 +405,9 @@ def not_a_number(flight: BoardFlight) -> None:
     flight.mocap.more = lambda: {"velocity": np.full(3, np.nan, np.float32)}
 
 
-def hung(flight: BoardFlight) -> None:
-    """The policy's step does not return; the link's thread and the watchdog run on."""
-    flight.pilot.step = lambda: flight.record  # type: ignore[method-assign, return-value]
-
-
-def hung_without_watchdog(flight: BoardFlight) -> None:
-    hung(flight)
-    flight.watchdog.look = lambda: None  # type: ignore[method-assign]
-
-
-def no_thread(flight: BoardFlight) -> None:
-    flight.link._cycle = lambda: None
-
-
-def killed(flight: BoardFlight) -> None:
-    flight.runtime_alive = False
-
-
-def operator(flight: BoardFlight) -> None:
-    flight.pilot.commands.stop = True
-
-
 FAULTS: dict[str, tuple[Callable[[BoardFlight], None], str]] = {
     "cut": (cut, "silent"), "deaf": (deaf, ""), "blind": (blind, "stale"), "frozen": (frozen, "frozen"),
-    "NaN": (not_a_number, "not_finite"), "hung": (hung, "hung"), "hung, no watchdog": (hung_without_watchdog, ""),
-    "no thread": (no_thread, "silent"), "killed": (killed, ""), "operator": (operator, "operator"),
+    "NaN": (not_a_number, "not_finite"), **RUNTIME_FAULTS,
 }  # fmt: skip
 QUICK_FAULTS = ("blind", "hung, no watchdog", "killed")
 

@@ -30,9 +30,19 @@ from rookery.sim2real.runtime.pilot import Phase
 from rookery.sim2real.vehicles.axis import Axis, AxisLimits
 from rookery.sim2real.vehicles.canopen import CanopenArm
 from tests.sim2real.runtime.canopen_master import connect, map_pdos
-from tests.sim2real.runtime.drive_reaches import CanReach, drives, running, step
-from tests.sim2real.runtime.processes import fly, flying, free_port, tried_again, vehicle
+from tests.sim2real.runtime.drive_reaches import (
+    CanReach,
+    blind,
+    cut,
+    drives,
+    frozen_cameras,
+    not_a_number,
+    running,
+    step,
+)
+from tests.sim2real.runtime.processes import fly, flying, free_port, prompt, tried_again, vehicle, wait_for
 from tests.sim2real.runtime.reaches import controller
+from tests.sim2real.runtime.runtime_faults import RUNTIME_FAULTS
 from tests.sim2real.runtime.test_faults import SAFE_S
 from tests.sim2real.runtime.test_franka import nearest
 from tests.sim2real.runtime.test_packets import COUNTS
@@ -217,7 +227,6 @@ def test_a_master_of_the_library_moves_a_joint(master: Master) -> None:
         master.drive.rpdo[1].stop()
         master.network.sync.stop()
         assert master.drive.state == "OPERATION ENABLED"
-        time.sleep(0.02)
     for k in range(125):
         share = (k + 1) / 125
         master.cycle(0x0F, at + round(0.3 * UNITS * share * share * (3 - 2 * share)))
@@ -225,10 +234,10 @@ def test_a_master_of_the_library_moves_a_joint(master: Master) -> None:
         master.cycle(0x0F, at + round(0.3 * UNITS))
     moved = master.server.vehicle.truth()["joint angles"] - PANDA.home_across
     np.testing.assert_allclose(moved, (0.3, 0, 0, 0, 0, 0, 0), atol=5e-3)
-    assert master.drive.tpdo[1]["Position actual value"].raw / UNITS == pytest.approx(
-        0.3 + PANDA.home_across[0], abs=5e-3
-    )
-    assert master.drive.tpdo[1]["Statusword"].raw & cia402.FOLLOWS
+    heard = master.drive.tpdo[1]  # in the library's thread
+    there = 0.3 + PANDA.home_across[0]
+    wait_for(lambda: abs(heard["Position actual value"].raw / UNITS - there) < 5e-3)
+    assert heard["Statusword"].raw & cia402.FOLLOWS
     assert not master.emergencies
 
 
@@ -247,7 +256,7 @@ def test_a_joint_that_cannot_follow_is_a_fault(master: Master) -> None:
         assert made.axis.error == 0x8611
         made.cycle(0x0F, made.at)
         assert made.axis.state == cia402.FAULT
-        time.sleep(0.05)  # the library hears in a thread
+        wait_for(lambda: made.emergencies)  # the library hears in a thread
         assert made.emergencies == [0x8611]
         with running(made.server):
             made.drive.sdo["Max torque"].raw = 1000
@@ -362,10 +371,6 @@ def test_the_link_s_measurements_are_the_drives(reach_bundle: Path) -> None:
         assert reading.received == flight.link.heard
 
 
-def cut(flight: CanReach) -> None:
-    flight.spoil = lambda cob, data: None
-
-
 def stale(flight: CanReach) -> None:
     """Emergencies arrive, measurements do not."""
     flight.spoil = lambda cob, data: None if cob < 0x580 else data
@@ -382,45 +387,12 @@ def frozen(flight: CanReach) -> None:
     """The same measurements come again and again, of drives and cameras."""
     kept: dict[int, bytes] = {}
     flight.spoil = lambda cob, data: kept.setdefault(cob, data)
-    seen = dict(flight.link._tracker.values)
-    flight.link._tracker.receive = lambda now: flight.link._tracker.__dict__.update(values=seen, heard=now)
-
-
-def not_a_number(flight: CanReach) -> None:
-    """A camera's; drives tell whole numbers."""
-    seen = {name: value * np.nan for name, value in flight.link._tracker.values.items()}
-    flight.link._tracker.receive = lambda now: flight.link._tracker.__dict__.update(values=seen, heard=now)
+    frozen_cameras(flight)
 
 
 def one_drive_silent(flight: CanReach) -> None:
     """Of eight."""
     flight.spoil = lambda cob, data: None if cob & 0x7F == 5 else data
-
-
-def blind(flight: CanReach) -> None:
-    flight.link._tracker.cut = True
-
-
-def hung(flight: CanReach) -> None:
-    flight.pilot.step = lambda: flight.record  # type: ignore[method-assign, return-value]
-
-
-def hung_without_watchdog(flight: CanReach) -> None:
-    """The link's thread alone is left."""
-    hung(flight)
-    flight.watchdog.look = lambda: None  # type: ignore[method-assign]
-
-
-def no_thread(flight: CanReach) -> None:
-    flight.link._cycle = lambda: None
-
-
-def killed(flight: CanReach) -> None:
-    flight.runtime_alive = False
-
-
-def operator(flight: CanReach) -> None:
-    flight.pilot.commands.stop = True
 
 
 def drive_fault(flight: CanReach) -> None:
@@ -435,9 +407,7 @@ def out_of_torque(flight: CanReach) -> None:
 FAULTS: dict[str, tuple[Callable[[CanReach], None], str]] = {
     "bus cut": (cut, "silent"), "no measurements": (stale, "stale"), "one drive silent": (one_drive_silent, "stale"),
     "no tracker": (blind, "stale"), "frozen": (frozen, "frozen"), "NaN": (not_a_number, "not_finite"),
-    "hung": (hung, "hung"), "hung, no watchdog": (hung_without_watchdog, ""), "no thread": (no_thread, "silent"),
-    "killed": (killed, ""), "operator": (operator, "operator"), "a drive's fault": (drive_fault, "disarmed"),
-    "following error": (out_of_torque, "disarmed"),
+    **RUNTIME_FAULTS, "a drive's fault": (drive_fault, "disarmed"), "following error": (out_of_torque, "disarmed"),
 }  # fmt: skip
 
 
@@ -693,17 +663,11 @@ def test_damaged_frames_to_the_link(reach_bundle: Path, count: int) -> None:
 def bus() -> tuple[str, list[str], str]:
     """Port of the tracker, options of a vehicle on a multicast group of its own, and the address of a link to it."""
     ports = free_port(2)
-    hold = "" if _prompt() else "&hold=1"
+    hold = "" if prompt() else "&hold=1"
     return (
         str(ports), ["--protocol", "canopen", "--port", str(ports), "--listen", str(ports + 1)],
         f"canopen://{GROUP}:{ports + 1}?gripper=8&tracker={ports}{hold}",
     )  # fmt: skip
-
-
-def _prompt() -> bool:
-    from tests.sim2real.runtime.processes import prompt
-
-    return prompt()
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from rookery.experiments.runs import open_run
 from rookery.robots.manipulators.panda import PANDA
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.export.bundle import export_bundle
+from rookery.sim2real.links import dynamixel as dynamixel_link
 from rookery.sim2real.links import dynamixel_protocol as dxl
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.dynamixel import DynamixelLink
@@ -29,10 +30,22 @@ from rookery.sim2real.links.dynamixel_protocol import PacketReader, ServoPacket
 from rookery.sim2real.runtime.clock import ManualClock
 from rookery.sim2real.runtime.pilot import Phase
 from rookery.sim2real.vehicles.dynamixel import DynamixelArm
-from tests.sim2real.runtime import test_canopen as others
-from tests.sim2real.runtime.drive_reaches import ServoReach, running, servos, step
+from tests.sim2real.runtime.drive_reaches import (
+    MemoryPort,
+    ServoReach,
+    blind,
+    cut,
+    frozen_cameras,
+    not_a_number,
+    running,
+    servos,
+    servos_at,
+    servos_wait,
+    step,
+)
 from tests.sim2real.runtime.processes import fly, flying, free_port, prompt, run_refused, tried_again, vehicle
 from tests.sim2real.runtime.reaches import controller
+from tests.sim2real.runtime.runtime_faults import RUNTIME_FAULTS
 from tests.sim2real.runtime.test_faults import SAFE_S
 from tests.sim2real.runtime.test_packets import COUNTS
 
@@ -100,13 +113,37 @@ def test_each_damaged_bit_is_noticed() -> None:
 # -- our servos under ROBOTIS's SDK --------------------------------------------------------------------------------
 
 
+class SteppedPort(sdk.PortHandler):  # type: ignore[misc]
+    """A port of the SDK on a line in memory, whose servos go on while it waits for answers; its time is theirs."""
+
+    def __init__(self, server: DynamixelArm, line: MemoryPort) -> None:
+        self._server, self._line = server, line
+        super().__init__(line.name)
+
+    def getCurrentTime(self) -> float:  # noqa: N802
+        """Milliseconds."""
+        return 1e3 * self._server.vehicle.now
+
+    def readPort(self, length: int) -> bytes:  # noqa: N802
+        """What has arrived a period later."""
+        step(self._server)
+        return self._line.read(length)
+
+    def writePort(self, packet: list[int]) -> int:  # noqa: N802
+        """How many bytes were written."""
+        self._line.write(bytes(packet))
+        return len(packet)
+
+    def clearPort(self) -> None:  # noqa: N802
+        """There is nothing that waits to be written."""
+
+
 class Host:
-    """The SDK on the port of our servos, which run in a thread."""
+    """The SDK on the port of our servos."""
 
     def __init__(self) -> None:
-        self.server = servos(noise=0.0)
-        self.port = sdk.PortHandler(self.server.port)
-        self.port.openPort()
+        self.server, line = servos(noise=0.0)
+        self.port = SteppedPort(self.server, line)
         self.packets = sdk.PacketHandler(2.0)
 
     def write(self, number: int, place: tuple[int, int], value: int) -> int:
@@ -125,7 +162,6 @@ class Host:
         return int(value)
 
     def close(self) -> None:
-        self.port.closePort()
         self.server.close()
 
 
@@ -138,33 +174,32 @@ def host() -> Iterator[Host]:
 
 def test_robotis_s_sdk_drives_our_servos(host: Host) -> None:
     """It finds them, is refused what the control table refuses, and moves a joint by sync write and sync read."""
-    with running(host.server):
-        model, result, error = host.packets.ping(host.port, 3)
-        assert (model, result, error) == (1020, sdk.COMM_SUCCESS, 0)
-        found, result = host.packets.broadcastPing(host.port)
-        assert result == sdk.COMM_SUCCESS
-        assert sorted(found) == list(range(1, 9))
-        assert host.write(1, dxl.POSITION, 5) == dxl.ACCESS
-        assert host.write(1, dxl.OPERATING_MODE, 16) == dxl.DATA_RANGE
-        assert host.write(2, dxl.GOAL_POSITION, 4000) == dxl.DATA_LIMIT
-        assert host.write(1, dxl.DRIVE_MODE, dxl.TIME_BASED) == 0
-        assert host.write(1, dxl.PROFILE_VELOCITY, 300) == 0
-        assert host.write(1, dxl.TORQUE_ENABLE, 1) == 0
-        assert host.write(1, dxl.CURRENT_LIMIT, 5) == dxl.ACCESS  # EEPROM, while torque is on
-        at = host.read(1, dxl.POSITION)
-        assert at == round(PANDA.home_across[0] / dxl.RAD) + 2048
-        group = sdk.GroupSyncWrite(host.port, host.packets, *dxl.GOAL_POSITION)
-        group.addParam(1, list(struct.pack("<i", at + 200)))
-        assert group.txPacket() == sdk.COMM_SUCCESS
-        began = host.server.vehicle.now
-        speeds = []
-        reads = sdk.GroupSyncRead(host.port, host.packets, *dxl.MEASURED)
-        for number in (1, 2):
-            reads.addParam(number)
-        while host.server.vehicle.now - began < 0.6:
-            assert reads.txRxPacket() == sdk.COMM_SUCCESS
-            speeds.append(struct.unpack("<i", struct.pack("<I", reads.getData(1, *dxl.VELOCITY)))[0] * dxl.RAD_S)
-        assert abs(reads.getData(1, *dxl.POSITION) - at - 200) <= 1
+    model, result, error = host.packets.ping(host.port, 3)
+    assert (model, result, error) == (1020, sdk.COMM_SUCCESS, 0)
+    found, result = host.packets.broadcastPing(host.port)
+    assert result == sdk.COMM_SUCCESS
+    assert sorted(found) == list(range(1, 9))
+    assert host.write(1, dxl.POSITION, 5) == dxl.ACCESS
+    assert host.write(1, dxl.OPERATING_MODE, 16) == dxl.DATA_RANGE
+    assert host.write(2, dxl.GOAL_POSITION, 4000) == dxl.DATA_LIMIT
+    assert host.write(1, dxl.DRIVE_MODE, dxl.TIME_BASED) == 0
+    assert host.write(1, dxl.PROFILE_VELOCITY, 300) == 0
+    assert host.write(1, dxl.TORQUE_ENABLE, 1) == 0
+    assert host.write(1, dxl.CURRENT_LIMIT, 5) == dxl.ACCESS  # EEPROM, while torque is on
+    at = host.read(1, dxl.POSITION)
+    assert at == round(PANDA.home_across[0] / dxl.RAD) + 2048
+    group = sdk.GroupSyncWrite(host.port, host.packets, *dxl.GOAL_POSITION)
+    group.addParam(1, list(struct.pack("<i", at + 200)))
+    assert group.txPacket() == sdk.COMM_SUCCESS
+    began = host.server.vehicle.now
+    speeds = []
+    reads = sdk.GroupSyncRead(host.port, host.packets, *dxl.MEASURED)
+    for number in (1, 2):
+        reads.addParam(number)
+    while host.server.vehicle.now - began < 0.6:
+        assert reads.txRxPacket() == sdk.COMM_SUCCESS
+        speeds.append(struct.unpack("<i", struct.pack("<I", reads.getData(1, *dxl.VELOCITY)))[0] * dxl.RAD_S)
+    assert abs(reads.getData(1, *dxl.POSITION) - at - 200) <= 1
     assert max(speeds) == pytest.approx(200 * dxl.RAD / 0.3, rel=0.2)  # a move of 0.3 s
     assert host.server.vehicle.truth()["joint angles"][0] - PANDA.home_across[0] == pytest.approx(
         200 * dxl.RAD, abs=3e-3
@@ -172,40 +207,37 @@ def test_robotis_s_sdk_drives_our_servos(host: Host) -> None:
 
 
 def test_the_bus_watchdog_stops_a_servo(host: Host) -> None:
-    with running(host.server):
-        host.write(1, dxl.DRIVE_MODE, dxl.TIME_BASED)
-        host.write(1, dxl.PROFILE_VELOCITY, 2000)
-        host.write(1, dxl.TORQUE_ENABLE, 1)
-        at = host.read(1, dxl.POSITION)
-        host.write(1, dxl.WATCHDOG, 3)
-        host.write(1, dxl.GOAL_POSITION, at + 800)
+    host.write(1, dxl.DRIVE_MODE, dxl.TIME_BASED)
+    host.write(1, dxl.PROFILE_VELOCITY, 2000)
+    host.write(1, dxl.TORQUE_ENABLE, 1)
+    at = host.read(1, dxl.POSITION)
+    host.write(1, dxl.WATCHDOG, 3)
+    host.write(1, dxl.GOAL_POSITION, at + 800)
     axis = host.server.vehicle.axes[0]
     step(host.server, 1000)  # nobody speaks
     assert host.server.servos[0]._table[98] == dxl.WATCHDOG_ERROR
     assert axis.velocity == 0.0
     assert axis.demand - PANDA.home_across[0] < 0.2 * 800 * dxl.RAD
-    with running(host.server):
-        assert host.write(1, dxl.GOAL_POSITION, at) == dxl.DATA_RANGE  # read-only until the error is cleared
-        assert host.write(1, dxl.WATCHDOG, 0) == 0
-        assert host.write(1, dxl.GOAL_POSITION, at) == 0
-        time.sleep(0.01)
+    assert host.write(1, dxl.GOAL_POSITION, at) == dxl.DATA_RANGE  # read-only until the error is cleared
+    assert host.write(1, dxl.WATCHDOG, 0) == 0
+    assert host.write(1, dxl.GOAL_POSITION, at) == 0
+    step(host.server, 10)
     assert axis.enabled
 
 
 def test_an_overloaded_servo_takes_its_torque_off_until_a_reboot(host: Host) -> None:
-    with running(host.server):
-        assert host.write(2, dxl.CURRENT_LIMIT, 60) == 0
-        assert host.write(2, dxl.TORQUE_ENABLE, 1) == 0  # the arm's weight is more than 5 % of its torque holds
-        for _ in range(500):
-            if host.read(2, dxl.TORQUE_ENABLE) == 0:
-                break
-        _, _, error = host.packets.ping(host.port, 2)
-        assert error & dxl.ALERT
-        assert host.read(2, dxl.HARDWARE_ERROR) == dxl.OVERLOAD
-        assert host.write(2, dxl.TORQUE_ENABLE, 1) & 0x7F == dxl.DATA_RANGE
-        assert host.packets.reboot(host.port, 2)[0] == sdk.COMM_SUCCESS
-        assert host.read(2, dxl.HARDWARE_ERROR) == 0
-        assert host.write(2, dxl.TORQUE_ENABLE, 1) == 0
+    assert host.write(2, dxl.CURRENT_LIMIT, 60) == 0
+    assert host.write(2, dxl.TORQUE_ENABLE, 1) == 0  # the arm's weight is more than 5 % of its torque holds
+    for _ in range(500):
+        if host.read(2, dxl.TORQUE_ENABLE) == 0:
+            break
+    _, _, error = host.packets.ping(host.port, 2)
+    assert error & dxl.ALERT
+    assert host.read(2, dxl.HARDWARE_ERROR) == dxl.OVERLOAD
+    assert host.write(2, dxl.TORQUE_ENABLE, 1) & 0x7F == dxl.DATA_RANGE
+    assert host.packets.reboot(host.port, 2)[0] == sdk.COMM_SUCCESS
+    assert host.read(2, dxl.HARDWARE_ERROR) == 0
+    assert host.write(2, dxl.TORQUE_ENABLE, 1) == 0
 
 
 # -- our link on our servos ----------------------------------------------------------------------------------------
@@ -253,8 +285,7 @@ def frozen(flight: ServoReach) -> None:
     """The same measurements come again and again, of servos and cameras."""
     kept: dict[Any, ServoPacket] = {}
     flight.spoil = lambda number, packet: kept.setdefault((number, len(packet.data)), packet)
-    seen = dict(flight.link._tracker.values)
-    flight.link._tracker.receive = lambda now: flight.link._tracker.__dict__.update(values=seen, heard=now)
+    frozen_cameras(flight)
 
 
 def alert(flight: ServoReach) -> None:
@@ -262,11 +293,9 @@ def alert(flight: ServoReach) -> None:
 
 
 FAULTS: dict[str, tuple[Callable[[Any], None], str]] = {
-    "bus cut": (others.cut, "silent"), "no measurements": (no_measurements, "stale"), "one servo silent": (one_silent, "stale"),
-    "no tracker": (others.blind, "stale"), "frozen": (frozen, "frozen"), "NaN": (others.not_a_number, "not_finite"),
-    "hung": (others.hung, "hung"), "hung, no watchdog": (others.hung_without_watchdog, ""),
-    "no thread": (others.no_thread, "silent"), "killed": (others.killed, ""), "operator": (others.operator, "operator"),
-    "overload": (alert, "disarmed"),
+    "bus cut": (cut, "silent"), "no measurements": (no_measurements, "stale"), "one servo silent": (one_silent, "stale"),
+    "no tracker": (blind, "stale"), "frozen": (frozen, "frozen"), "NaN": (not_a_number, "not_finite"),
+    **RUNTIME_FAULTS, "overload": (alert, "disarmed"),
 }  # fmt: skip
 QUICK = ("killed", "overload")
 
@@ -298,18 +327,23 @@ def test_it_stops_within_80_ms(reach_bundle: Path, fault: str) -> None:
 
 
 def test_wrong_addresses_and_other_servos_are_refused(reach_bundle: Path) -> None:
-    server = servos()
+    server, line = servos()
     spec = controller(reach_bundle).spec
 
     def refused(url: str, change: Callable[[], object] = lambda: None) -> str:
         change()
         try:
-            with running(server), pytest.raises(RookeryError) as refusal:
-                DynamixelLink(parse_address(url), spec, ManualClock()).open(1.0)
+            with servos_wait(server), pytest.raises(RookeryError) as refusal:
+                open_it(url)
         finally:
             for servo in server.servos:
                 servo._table[64] = 0
         return str(refusal.value)
+
+    def open_it(url: str) -> None:
+        link = DynamixelLink(parse_address(url), spec, ManualClock())
+        link._open_port = lambda: line  # type: ignore[method-assign]
+        link.open(1.0)
 
     def put(number: int, place: tuple[int, int], value: int) -> Callable[[], object]:
         return lambda: server.servos[number - 1]._put(place, value)
@@ -319,7 +353,6 @@ def test_wrong_addresses_and_other_servos_are_refused(reach_bundle: Path) -> Non
     assert "unknown option" in refused(good + "?id=1")
     assert "names 6 drives" in refused(good + "?ids=1-6")
     assert "period must be" in refused(good + "?period=1")
-    assert "cannot open the serial port /dev/nothere" in refused("dynamixel:///dev/nothere")
     assert "the gripper's servo moves from" in refused(good + "?gripper=8&closed=5")
     assert "drive 6 should be that of joint4" in refused(good + "?ids=1,2,3,6,5,4,7")
     assert "servo 2 (joint2) holds in another mode" in refused(
@@ -331,18 +364,33 @@ def test_wrong_addresses_and_other_servos_are_refused(reach_bundle: Path) -> Non
     assert "servo 9 (joint7) does not answer" in refused(good + "?ids=1-6,9")
     server.vehicle.axes[3].error = 0x8611
     assert "hardware error (overload)" in refused(good)
-    server.vehicle.axes[3].error = 0
-    with closing(DynamixelLink(parse_address(good), spec, ManualClock())) as link:
-        link._port = link._open_port()
-        assert "is no other program using it" in refused(good)
     assert not server.vehicle.armed
+    server.close()
+
+
+def test_a_port_that_is_not_there_or_taken_is_refused(reach_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a servo behind a port of this machine answers."""
+    monkeypatch.setattr(dynamixel_link, "ANSWER_S", 10.0)
+    server = servos_at("")
+
+    def link_to(path: str) -> DynamixelLink:
+        return DynamixelLink(parse_address(f"dynamixel://{path}"), controller(reach_bundle).spec, ManualClock())
+
+    with pytest.raises(RookeryError, match="cannot open the serial port /dev/nothere"):
+        link_to("/dev/nothere").open()
+    with closing(link_to(server.port)) as first:
+        first._port = first._open_port()
+        with pytest.raises(RookeryError, match="is no other program using it"):
+            link_to(server.port).open()
+        with running(server):
+            assert first._number(3, dxl.MODEL, "joint3") == 1020
     server.close()
 
 
 def test_a_vehicle_says_what_it_cannot(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RookeryError, match="cannot make the link"):
-        servos(path=str(tmp_path / "file"))
+        servos_at(str(tmp_path / "file"))
     words = ["vehicle", "table-reach", "--protocol", "dynamixel", "--loss", "0.1"]
     assert "a serial port has no latency" in run_refused(words)
 
@@ -387,7 +435,7 @@ def packets(rng: random.Random, count: int) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_damaged_packets_leave_the_servos_within_their_limits(count: int) -> None:
-    server = servos()
+    server, _ = servos()
     try:
         enabled = 0
         for i, wire in enumerate(packets(random.Random(count), count)):
@@ -492,7 +540,7 @@ def test_servos_stop_when_the_runtime_is_killed(reach_bundle: Path, tmp_path: Pa
 def test_the_vehicle_s_port_has_its_path(tmp_path: Path) -> None:
     path = tmp_path / "servos"
     for _ in range(2):  # what an ended program left is replaced
-        made: DynamixelArm = servos(path=str(path))
+        made = servos_at(str(path))
         assert path.resolve() == Path(made.port)
         last = made
     last.close()

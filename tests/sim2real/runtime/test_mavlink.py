@@ -72,6 +72,7 @@ def test_a_program_written_with_mavsdk_flies_our_vehicle() -> None:
     assert out["landed_height"] < 0.1
 
 
+@pytest.mark.slow
 @tried_again
 def test_a_bundle_flies_and_lands(hover_bundle: Path, tmp_path: Path) -> None:
     port = free_port(2)

@@ -14,7 +14,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 import rookery
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.links import drive_link
 from rookery.sim2real.links import ros2 as links
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.dds import Participant
@@ -47,12 +48,13 @@ from rookery.sim2real.vehicles import ros2 as vehicles
 from rookery.sim2real.vehicles.drive_arm import DriveArm
 from rookery.sim2real.vehicles.ros2 import Ros2Arm
 from tests.sim2real.runtime import ros2_peer as peer
-from tests.sim2real.runtime import test_canopen as others
-from tests.sim2real.runtime.drive_reaches import DriveReach
+from tests.sim2real.runtime.drive_reaches import DriveReach, blind, frozen_cameras, not_a_number, step
 from tests.sim2real.runtime.processes import fly, flying, free_port, prompt, run_refused, tried_again, vehicle
 from tests.sim2real.runtime.reaches import controller
+from tests.sim2real.runtime.runtime_faults import RUNTIME_FAULTS
 from tests.sim2real.runtime.test_faults import SAFE_S
 from tests.sim2real.runtime.test_packets import COUNTS
+from tests.sim2real.runtime.turned_time import turning
 
 DOMAIN = 100 + os.getpid() % 99
 STATES, TRAJECTORY, ARRAY = (
@@ -190,6 +192,12 @@ def served(topics: Topics, task: str = "table-reach", seed: int = 0, **options: 
         return Ros2Arm(DriveArm(rookery.make(task, num_envs=1, seed=seed), seed=seed, **options))
 
 
+def arm_waits(server: Ros2Arm | None) -> AbstractContextManager[None]:
+    """Within the block an arm goes on while a link waits for it; without one time alone does."""
+    world = (lambda: None) if server is None else (lambda: step(server))
+    return turning(world, 0.001, drive_link, links)
+
+
 class TopicReach(DriveReach):
     """Over topics."""
 
@@ -205,6 +213,9 @@ class TopicReach(DriveReach):
         server = served(self.topics, task, seed, noise=self._noise)
         url = f"ros2://lo?gripper=gripper&as={self.form}"
         return server, Ros2Link(parse_address(url), self.controller.spec, self.clock)
+
+    def waiting(self) -> AbstractContextManager[None]:
+        return arm_waits(self.server)
 
     def open(self, timeout_s: float = 10.0) -> Any:
         with pytest.MonkeyPatch.context() as patch:
@@ -251,8 +262,7 @@ def no_states(flight: TopicReach) -> None:
 def frozen(flight: TopicReach) -> None:
     kept: list[Any] = []
     flight.topics.spoil = lambda sample: (kept.append(sample), kept[0])[1]
-    seen = dict(flight.link._tracker.values)
-    flight.link._tracker.receive = lambda now: flight.link._tracker.__dict__.update(values=seen, heard=now)
+    frozen_cameras(flight)
 
 
 def one_missing(flight: TopicReach) -> None:
@@ -272,9 +282,8 @@ def drive_fault(flight: TopicReach) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Any], None], str]] = {
     "cut": (cut, "silent"), "no states": (no_states, "silent"), "frozen": (frozen, "frozen"), "joint": (one_missing, "silent"),
-    "no tracker": (others.blind, "stale"), "NaN": (others.not_a_number, "not_finite"), "hung": (others.hung, "hung"),
-    "hung, no watchdog": (others.hung_without_watchdog, ""), "no thread": (others.no_thread, "silent"),
-    "killed": (others.killed, ""), "operator": (others.operator, "operator"), "drive": (drive_fault, ""),
+    "no tracker": (blind, "stale"), "NaN": (not_a_number, "not_finite"), **RUNTIME_FAULTS,
+    "drive": (drive_fault, ""),
 }  # fmt: skip
 
 
@@ -307,26 +316,12 @@ def test_it_stops_within_80_ms(reach_bundle: Path, fault: str) -> None:
 
 def refused(bundle: Path, url: str, topics: Topics, server: Any = None) -> str:
     """The sentence of a link that does not open."""
-
-    def states() -> None:
-        for _ in range(10):
-            server.receive()
-            server.vehicle.step()
-            server.send()
-
-    def open_it() -> None:
-        link = Ros2Link(parse_address(url), controller(bundle).spec, ManualClock())
-        if server is not None:
-            ask = link._first
-            link._first = lambda *words: (states(), ask(*words))[1]  # type: ignore[method-assign]
-        link.open(0.2)
-
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, arm_waits(server):
         patch.setattr(links, "Participant", lambda *where: topics)
         patch.setattr(links, "OPEN_S", 0.1)
         patch.setattr(links, "OTHERS_S", 0.05)
         with pytest.raises(RookeryError) as refusal:
-            open_it()
+            Ros2Link(parse_address(url), controller(bundle).spec, ManualClock()).open(0.2)
     said = str(refusal.value)
     assert said[-1] in ".?" and "\n" not in said
     return said
@@ -349,8 +344,8 @@ def test_wrong_addresses_and_other_robots_are_refused(reach_bundle: Path) -> Non
         said = refused(reach_bundle, "ros2://lo?commands=/elsewhere", topics, server)
         assert "nobody listens to trajectory_msgs/JointTrajectory on /elsewhere" in said
         other = topics.objects_writer(TRAJECTORY, None)
-        step = server.send
-        server.send = lambda: (step(), other.write(trajectory(server.names, [0.0] * 8, 1.0)))  # type: ignore[method-assign]
+        send = server.send
+        server.send = lambda: (send(), other.write(trajectory(server.names, [0.0] * 8, 1.0)))  # type: ignore[method-assign]
         assert "another program publishes" in refused(reach_bundle, "ros2://lo", topics, server)
 
 

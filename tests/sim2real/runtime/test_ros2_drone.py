@@ -35,9 +35,11 @@ from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.ros2_drone import Ros2Drone
 from tests.sim2real.runtime.flights import Flight
 from tests.sim2real.runtime.processes import fly, tried_again, vehicle
+from tests.sim2real.runtime.runtime_faults import RUNTIME_FAULTS, operator
 from tests.sim2real.runtime.test_faults import SAFE_S
 from tests.sim2real.runtime.test_packets import COUNTS
 from tests.sim2real.runtime.test_ros2 import WILD, Topics, run_peer
+from tests.sim2real.runtime.turned_time import turning
 
 DOMAIN = 10 + os.getpid() % 80
 GAIN = 1.5  # 1/s, of the policy
@@ -125,16 +127,15 @@ class TwistFlight(Flight):
         link: Any = ros2_link(parse_address(f"ros2://lo{self._options}"), self.controller.spec, self.clock)
         assert isinstance(link, Ros2TwistLink)
         link._run = lambda: None
-        link._pause = self.world
         link.vehicle = drone
         link.receive = lambda: None
         self._open, link.open = link.open, self.open
         return link
 
     def open(self, timeout_s: float = 2.0) -> Any:
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, turning(self.world, self.server.vehicle.period, links):
             patch.setattr(links, "Participant", lambda *where: self.topics)
-            patch.setattr(links, "OTHERS_S", 0.02)
+            patch.setattr(links, "OTHERS_S", 0.06)
             return self._open(timeout_s)
 
     def world(self) -> None:
@@ -204,31 +205,8 @@ def not_a_number(flight: TwistFlight) -> None:
     flight.server._odometry.write = spoiled
 
 
-def hung(flight: TwistFlight) -> None:
-    flight.pilot.step = lambda: flight.record  # type: ignore[method-assign, return-value]
-
-
-def hung_without_watchdog(flight: TwistFlight) -> None:
-    hung(flight)
-    flight.watchdog.look = lambda: None  # type: ignore[method-assign]
-
-
-def no_thread(flight: TwistFlight) -> None:
-    flight.link._cycle = lambda: None
-
-
-def killed(flight: TwistFlight) -> None:
-    flight.runtime_alive = False
-
-
-def operator(flight: TwistFlight) -> None:
-    flight.pilot.commands.stop = True
-
-
 FAULTS: dict[str, tuple[Callable[[TwistFlight], None], str]] = {
-    "cut": (cut, "silent"), "blind": (blind, "silent"), "NaN": (not_a_number, "not_finite"), "hung": (hung, "hung"),
-    "hung, no watchdog": (hung_without_watchdog, ""), "no thread": (no_thread, "silent"), "killed": (killed, ""),
-    "operator": (operator, "operator"),
+    "cut": (cut, "silent"), "blind": (blind, "silent"), "NaN": (not_a_number, "not_finite"), **RUNTIME_FAULTS,
 }  # fmt: skip
 QUICK = ("killed",)
 
@@ -275,18 +253,12 @@ def test_what_is_refused(velocity_bundle: Path, hover_bundle: Path, monkeypatch:
     topics = Topics()
     monkeypatch.setattr(links, "Participant", lambda *where: topics)
 
-    def refused(url: str, of: Any = spec, pause: Callable[[], None] | None = None) -> str:
-        with pytest.raises(RookeryError) as refusal:
-            open_it(url, of, pause)
+    def refused(url: str, of: Any = spec, world: Callable[[], object] = lambda: None) -> str:
+        with pytest.raises(RookeryError) as refusal, turning(world, 0.005, links):
+            Ros2TwistLink(parse_address(url), of, ManualClock()).open(0.1)
         said = str(refusal.value)
         assert said[-1] in ".?" and "\n" not in said
         return said
-
-    def open_it(url: str, of: Any, pause: Callable[[], None] | None) -> None:
-        link: Any = Ros2TwistLink(parse_address(url), of, ManualClock())
-        if pause is not None:
-            link._pause = pause
-        link.open(0.1)
 
     assert "must name the network interface" in refused("ros2://")
     assert "unknown option" in refused("ros2://lo?odom=/a")
@@ -297,15 +269,15 @@ def test_what_is_refused(velocity_bundle: Path, hover_bundle: Path, monkeypatch:
     one = {n: np.zeros(3, np.float32) for n in ("position", "velocity", "angular velocity")}
     one["rotation"] = np.float32((1, 0, 0, 0))
     assert "or no sensor_msgs/Imu to /imu" in refused(
-        "ros2://lo?imu=/imu", pause=lambda: tell.write(odometry(1.0, one))
+        "ros2://lo?imu=/imu", world=lambda: tell.write(odometry(1.0, one))
     )
     assert "nobody listens to geometry_msgs/Twist on /other" in refused(
         "ros2://lo?commands=/other",
-        pause=lambda: tell.write(odometry(1.0, one)),
+        world=lambda: tell.write(odometry(1.0, one)),
     )
     other = topics.objects_writer("rt/cmd_vel", None)
-    pause = lambda: (tell.write(odometry(1.0, one)), other.write(twist((0, 0, 0), 0)))[1]  # noqa: E731
-    assert "another program publishes to /cmd_vel" in refused("ros2://lo", pause=pause)
+    world = lambda: (tell.write(odometry(1.0, one)), other.write(twist((0, 0, 0), 0)))  # noqa: E731
+    assert "another program publishes to /cmd_vel" in refused("ros2://lo", world=world)
 
 
 # -- damaged messages --------------------------------------------------------------------------------------------------

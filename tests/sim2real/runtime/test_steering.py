@@ -7,7 +7,6 @@ import os
 import struct
 import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +23,7 @@ from rookery.sim2real.runtime.pilot import Commands
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.runtime.settings import safety_settings
 from rookery.sim2real.runtime.steering import NEAR_M, CommandSteering, task_ranges
+from tests.sim2real.runtime.processes import wait_for
 from tests.sim2real.runtime.terminals import Terminal
 
 ZOO = Path(__file__).resolve().parents[3] / "policies" / "zoo"
@@ -57,13 +57,6 @@ def hovering(count: int = 1) -> tuple[list[Any], CommandSteering]:
     steering = CommandSteering(pilots)
     steering.learn()
     return pilots, steering
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20.0
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 # -- ranges ----------------------------------------------------------------------------------------------------
@@ -119,6 +112,24 @@ def test_given_ranges_come_first() -> None:
 def test_ranges_that_do_not_fit_are_refused(ranges: Any) -> None:
     with pytest.raises(RookeryError, match="range"):
         walking(ranges=ranges)
+
+
+@pytest.mark.parametrize("share", [1.0, 1.01])
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_velocity_that_no_training_asked_for_is_refused(share: float, index: int) -> None:
+    for bounds in task_ranges(Contract.read(ZOO / "go2-velocity" / "contract.json"))[VELOCITY]:
+        asked = np.zeros(3)
+        asked[index] = share * bounds[index]
+        steering = CommandSteering([stub("go2-velocity", {VELOCITY: asked})])
+        if share <= 1.0:
+            steering.learn()
+            continue
+        with pytest.raises(RookeryError, match="out of its range") as refusal:
+            steering.learn()
+        assert f"{['forward', 'left', 'turn'][index]} {asked[index]:g} " in str(refusal.value)
+        CommandSteering(
+            [stub("go2-velocity", {VELOCITY: asked})], {"velocity": (-9 * np.ones(3), 9 * np.ones(3))}
+        ).learn()
 
 
 def test_a_target_stays_near_the_vehicle_and_over_the_ground() -> None:
@@ -187,13 +198,13 @@ def test_a_terminal_drives_keys_and_is_left_as_it_was() -> None:
     with Keys(steering, terminal.theirs):
         assert not termios.tcgetattr(terminal.theirs)[3] & termios.ECHO
         terminal.type(b"ww\x1b[D\x1a\x13")  # Ctrl-Z and Ctrl-S are keys without a meaning
-        eventually(lambda: pilot.commands.values[VELOCITY][2] > 0.0)
+        wait_for(lambda: pilot.commands.values[VELOCITY][2] > 0.0)
         assert pilot.commands.values[VELOCITY][0] == pytest.approx(
             0.2 * pilot.controller.contract.task_config["max_vx"]
         )
         assert not pilot.commands.finish
         terminal.type(b" ")
-        eventually(lambda: pilot.commands.stop)
+        wait_for(lambda: pilot.commands.stop)
     assert termios.tcgetattr(terminal.theirs) == before
     terminal.close()
 
@@ -234,35 +245,35 @@ def test_sticks_move_a_velocity_within_its_range(pad: Pad) -> None:
             pad.send(AXIS | FIRST, i, 0)  # how things are: that takes nothing back
             pad.send(BUTTON | FIRST, i, 1)
         pad.send(AXIS, 3, -32767)
-        eventually(lambda: velocity()[2] > 0.0)
+        wait_for(lambda: velocity()[2] > 0.0)
         np.testing.assert_allclose(velocity(), (0.2, 0.0, config["max_yaw_rate"]), atol=1e-6)
         pad.send(AXIS, 1, 32767)
-        eventually(lambda: velocity()[0] < 0.0)
+        wait_for(lambda: velocity()[0] < 0.0)
         assert velocity()[0] == pytest.approx(-config["max_back"])
         event = EVENT.pack(0, -18022, AXIS, 1)  # 0.55 of the way, of which 0.1 is dead: half
         pad.raw(event[:3])
         pad.raw(event[3:])
-        eventually(lambda: velocity()[0] > 0.0)
+        wait_for(lambda: velocity()[0] > 0.0)
         assert velocity()[0] == pytest.approx(0.5 * config["max_vx"], abs=1e-3)
         pad.send(AXIS, 1, -3000)
-        eventually(lambda: velocity()[0] == 0.0)
+        wait_for(lambda: velocity()[0] == 0.0)
         assert not pilot.commands.finish
         pad.send(BUTTON, 1, 1)
-        eventually(lambda: pilot.commands.stop)
+        wait_for(lambda: pilot.commands.stop)
 
 
 def test_a_stick_moves_a_target_on_and_on(pad: Pad) -> None:
     (pilot,), steering = hovering()
-    with Gamepad(steering, pad.path, Controls(), print):
+    with Gamepad(steering, pad.path, Controls(), print) as gamepad:
         pad.send(AXIS, 4, -32767)
-        eventually(lambda: pilot.commands.values["target"][2] > 1.05)
+        wait_for(lambda: pilot.commands.values["target"][2] > 1.05)
         pad.send(AXIS, 4, 0)
-        time.sleep(0.1)
+        wait_for(lambda: not gamepad._shares["up"])
         there = pilot.commands.values["target"][2]
         time.sleep(0.1)
         assert pilot.commands.values["target"][2] == there
         pad.send(BUTTON, 0, 1)
-        eventually(lambda: pilot.commands.finish)
+        wait_for(lambda: pilot.commands.finish)
         assert not pilot.commands.stop
 
 
@@ -271,9 +282,9 @@ def test_a_gamepad_that_is_gone_ends_the_policy(pad: Pad) -> None:
     said: list[str] = []
     with Gamepad(steering, pad.path, Controls(), said.append):
         pad.send(AXIS, 1, -32767)
-        eventually(lambda: pilot.commands.values[VELOCITY][0] > 0.0)
+        wait_for(lambda: pilot.commands.values[VELOCITY][0] > 0.0)
         pad.unplug()
-        eventually(lambda: bool(said))
+        wait_for(lambda: bool(said))
     assert pilot.commands.finish
     assert "gone" in said[0]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,67 +11,37 @@ import numpy as np
 import pytest
 from sampled import slow_but
 
-from rookery.sim2real.links import unitree as links
 from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.frames import euler
-from rookery.sim2real.links.unitree import COMMANDS, PERIOD_S, STATES, UnitreeLink
-from rookery.sim2real.links.unitree_messages import Message, Record, seal
+from rookery.sim2real.links.unitree import COMMANDS, DAMP_S, HOLD_S, PERIOD_S, STATES, UnitreeLink
+from rookery.sim2real.links.unitree_messages import Record, seal
 from rookery.sim2real.runtime.pilot import Phase
 from rookery.sim2real.vehicles import unitree as vehicles
 from rookery.sim2real.vehicles.network import NetworkConfig
 from rookery.sim2real.vehicles.unitree import UnitreeGo2
+from tests.sim2real.runtime.dds_bus import Bus, bus_for_links
+from tests.sim2real.runtime.flights import TIMEOUT_S
+from tests.sim2real.runtime.runtime_faults import RUNTIME_FAULTS, hung_without_watchdog
 from tests.sim2real.runtime.test_faults import SAFE_S
 from tests.sim2real.runtime.walks import Walk, vehicle
 
 CONTROL_S = 0.02
 
 
-class Bus:
-    """Takes the place of DDS: what is written to a topic waits for its readers, in the bytes of the wire.
-
-    Attributes:
-        spoil: turns a robot's state into a damaged one.
-        cut: topics to which nothing passes any more.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, list[deque[bytes]]] = {}
-        self.spoil: Callable[[Record], Record] = lambda record: record
-        self.cut: set[str] = set()
-
-    def reader(self, topic: str, message: Message) -> Any:
-        waiting: deque[bytes] = deque(maxlen=8)
-        self._waiting.setdefault(topic, []).append(waiting)
-
-        class TopicReader:
-            def take(self) -> list[Record | None]:
-                return [message.from_wire(waiting.popleft()) for _ in range(len(waiting))]
-
-        return TopicReader()
-
-    def writer(self, topic: str, message: Message) -> Any:
-        bus = self
-
-        class TopicWriter:
-            def write(self, record: Record) -> None:
-                data = message.to_wire(bus.spoil(record) if topic == STATES else record)
-                for waiting in () if topic in bus.cut else bus._waiting.get(topic, []):
-                    waiting.append(data)
-
-        return TopicWriter()
-
-
 class DdsWalk(Walk):
     """A quadruped behind Unitree's messages; the link's thread is stepped, too."""
 
-    def __init__(self, bundle: Path, network: NetworkConfig | None = None, **options: Any) -> None:
+    def __init__(
+        self, bundle: Path, network: NetworkConfig | None = None, timeout_s: float = TIMEOUT_S, **options: Any
+    ) -> None:
         self._network = network
+        self._timeout_s = timeout_s
         self._substeps = 0
         super().__init__(bundle, **options)
 
     def connect(self, seed: int) -> Any:
         self.bus = Bus()
-        go2 = vehicle(control_dt=PERIOD_S, seed=seed)
+        go2 = vehicle(control_dt=PERIOD_S, timeout_s=self._timeout_s, seed=seed)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(vehicles, "Participant", lambda *where: self.bus)
             patch.setattr(vehicles, "MotionSwitcher", lambda *where: type("", (), {"serve": lambda self: None})())
@@ -85,19 +54,7 @@ class DdsWalk(Walk):
         return link
 
     def open(self, timeout_s: float = 1.0) -> Any:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(links, "Participant", lambda *where: self.bus)
-            patch.setattr(links, "check_mode", lambda *asked: None)
-            patch.setattr(links, "OTHERS_S", 0.0)
-            take = self.bus.reader
-
-            def reader(topic: str, message: Message) -> Any:  # a state must be there when the link looks for its first
-                made = take(topic, message)
-                for _ in range(30 if topic == STATES else 0):
-                    self.world()
-                return made
-
-            patch.setattr(self.bus, "reader", reader)
+        with bus_for_links(self.bus, self.world):
             return self._open(timeout_s)
 
     def world(self) -> None:
@@ -187,35 +144,10 @@ def deaf(walk: DdsWalk) -> None:
     walk.bus.cut = {COMMANDS}
 
 
-def hung(walk: DdsWalk) -> None:
-    """The policy's step does not return; the link's thread and the watchdog run on."""
-    walk.pilot.step = lambda: walk.record  # type: ignore[method-assign, return-value]
-
-
-def hung_without_watchdog(walk: DdsWalk) -> None:
-    """The link's thread alone is left."""
-    hung(walk)
-    walk.watchdog.look = lambda: None  # type: ignore[method-assign]
-
-
-def no_thread(walk: DdsWalk) -> None:
-    """The link's thread is gone, the loop runs on."""
-    walk.link._cycle = lambda: None
-
-
-def killed(walk: DdsWalk) -> None:
-    walk.runtime_alive = False
-
-
-def operator(walk: DdsWalk) -> None:
-    walk.pilot.commands.stop = True
-
-
 FAULTS: dict[str, tuple[Callable[[DdsWalk], None], str]] = {
     "link cut": (cut, "silent"), "deaf": (deaf, "disarmed"), "wrong CRC": (wrong_crc, "silent"), "frozen": (frozen, "frozen"),
     "NaN": (spoiling(not_a_number), "not_finite"), "no attitude": (spoiling(no_attitude), "not_finite"),
-    "clock": (spoiling(clock_jump), "clock"), "hung": (hung, "hung"), "hung, no watchdog": (hung_without_watchdog, ""),
-    "no thread": (no_thread, "silent"), "killed": (killed, ""), "operator": (operator, "operator"),
+    "clock": (spoiling(clock_jump), "clock"), **RUNTIME_FAULTS,
 }  # fmt: skip
 
 
@@ -251,6 +183,25 @@ def test_joints_are_damped_within_80_ms(walk_bundle: Path, fault: str) -> None:
     assert fastest < 0.6
     assert walk.vehicle.lying
     assert walk.height < 0.15
+
+
+def test_a_loop_that_stops_is_damped_then_silent(walk_bundle: Path) -> None:
+    """By the link's thread, with a robot that waits longer than the link; its own fail-safe follows the silence."""
+    waits = 0.5
+    walk = DdsWalk(walk_bundle, timeout_s=waits)
+    walk.begin()
+    hung_without_watchdog(walk)
+    damped = walk.seconds_to_safety()
+    assert damped == pytest.approx(
+        HOLD_S, abs=CONTROL_S
+    )  # after the loop's last step, which was up to a control step ago
+    assert walk.vehicle.mode == "setpoints"
+    silent = 0.0
+    while walk.vehicle.mode == "setpoints" and silent < 5.0:
+        walk.substep()
+        silent += PERIOD_S
+    assert walk.vehicle.mode == "failsafe"
+    assert silent == pytest.approx(DAMP_S + waits, abs=4 * PERIOD_S)
 
 
 BAD = {"10 ms, 1 %": NetworkConfig(10.0, 0.0, 0.01), "5 ms and jitter of 3, 30 %": NetworkConfig(5.0, 3.0, 0.3)}
