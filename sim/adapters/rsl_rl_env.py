@@ -102,8 +102,9 @@ class RslRlEnv(rsl_rl.env.VecEnv):
         extras: dict[str, Any] = {"time_outs": done.truncated}
         if done.final is not None:
             extras["final_observation"] = done.final
-            # by the names under which rsl_rl's logger writes them as they are
-            extras["log"] = {f"/{name}": value for name, value in episode_means(done.info).items()}
+            # by names that rsl_rl's logger writes as they are; it knows those of an iteration's first table alone
+            if means := episode_means(done.info):
+                extras["log"] = {f"/{name}": value for name, value in means.items()}
         return extras
 
     def close(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +86,21 @@ class League:
             RookeryError: a member or the task is not what it was.
             LeagueStopped: Ctrl-C.
         """
-        with RunLock(self.folder):
-            self._check()
+        with self._alone():
             self._begin()
             self._fill()
             for plan in plans(self.state)[len(self.state.rounds) :]:
                 self._round(plan)
                 self._fill()
         return self.state
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Hold the folder, with the state as it is now: another process may have gone on with it since it was opened."""
+        with RunLock(self.folder):
+            self.state = load(self.folder)
+            self._check()
+            yield
 
     def _check(self) -> None:
         check_members(self.folder, self.state)
@@ -269,12 +277,11 @@ class League:
             RookeryError: no such iteration, or as `run`.
             LeagueStopped: Ctrl-C.
         """
-        done = max((r.iteration for r in self.state.rounds), default=0)
-        until = done if iteration is None else iteration
-        if not 0 <= until <= done:
-            raise RookeryError(f"the league has iterations 0 to {done}, not {until}.")
-        with RunLock(self.folder):
-            self._check()
+        with self._alone():
+            done = max((r.iteration for r in self.state.rounds), default=0)
+            until = done if iteration is None else iteration
+            if not 0 <= until <= done:
+                raise RookeryError(f"the league has iterations 0 to {done}, not {until}.")
             self._fill()
             return [self._best_response(population, steps, until) for population in self.state.populations]
 
@@ -367,6 +374,8 @@ def open_league(folder: Path, tell: Tell, **changes: Any) -> League:
     state = load(folder)
     refuse_untrusted(state.settings.task)
     if changes:
-        state = changed(state, settings=dataclasses.replace(state.settings, **changes))
-        save(folder, state)
+        with RunLock(folder):
+            state = load(folder)
+            state = changed(state, settings=dataclasses.replace(state.settings, **changes))
+            save(folder, state)
     return League(folder, state, tell)

@@ -109,7 +109,8 @@ class RookeryVecTask(VecTaskBase):
         extras: dict[str, Any] = {"time_outs": self._out(done.truncated)}
         if done.final is not None:
             extras["final_observation"] = self._out(clamped(done.final, self.clip_obs))
-            extras["episode"] = episode_means(done.info)
+            if means := episode_means(done.info):  # trainers take the names of the first table
+                extras["episode"] = means
         if (active := self.env.active) is not None:
             extras["active"] = self._out(active[self._rows.name].flatten().clone())
         return extras

@@ -21,6 +21,7 @@ from tensordict import TensorDict
 from torchrl.envs import EnvBase
 from torchrl.envs.utils import check_env_specs
 
+from rookery.sim.adapters.rows import episode_means
 from rookery.sim.adapters.rsl_rl_env import RslRlEnv
 from rookery.sim.adapters.sb3_env import Sb3VecEnv
 from rookery.sim.adapters.skrl_env import SkrlEnv
@@ -91,6 +92,7 @@ def test_rsl_rl_steps_are_those_of_the_env():
     inner.reset(seed=5)
     env.episode_length_buf = torch.ones(3, dtype=torch.long)
     assert env.episode_length_buf.tolist() == [0, 6, 13]
+    counted = 0
     with torch.inference_mode():
         for action, (obs, reward, terminated, truncated, info) in pairs():
             got, r, dones, extras = env.step(action)
@@ -101,9 +103,27 @@ def test_rsl_rl_steps_are_those_of_the_env():
             assert torch.equal(env.episode_length_buf, inner.steps)
             if dones.any():
                 assert torch.equal(extras["final_observation"][dones], info["final_observation"]["drone"][dones, 0])
-                assert "/success" in extras["log"]
+                whole = ~info["episode"]["cut"]
+                counted += int(whole.sum())
+                assert ("log" in extras) == bool(whole.any()), (
+                    "no table without names, which the logger would take for all"
+                )
+                if whole.any():
+                    assert extras["log"]["/success"] == info["episode"]["metrics"]["success"][whole].mean()
+    assert counted == 1, "world 0 alone begins at its beginning, and ends at step 20"
     assert env.get_observations() is got
     env.close()
+
+
+def test_means_leave_out_episodes_that_began_in_the_middle():
+    episode = {
+        "ids": torch.arange(3), "length": torch.tensor([5, 5, 5]), "return": {"a": torch.tensor([1.0, 2.0, 4.0])},
+        "metrics": {"success": torch.tensor([1.0, 0.0, 1.0]), "time": torch.tensor([9.0, torch.nan, 3.0])},
+    }  # fmt: skip
+    means = {"return": 3.0, "length": 5.0, "success": 0.5, "time": 3.0}
+    assert episode_means({"episode": episode | {"cut": torch.tensor([True, False, False])}}) == means
+    assert episode_means({"episode": episode | {"cut": torch.ones(3, dtype=torch.bool)}}) == {}
+    assert episode_means({"episode": episode})["return"] == pytest.approx(7 / 3)
 
 
 def test_rsl_rl_rewards_are_scaled():

@@ -18,6 +18,7 @@ from rookery.experiments.league.report import report, write_report
 from rookery.experiments.league.run import League, new_league, open_league
 from rookery.experiments.league.state import FILE, LeagueSettings, LeagueState, digest_of, load, save
 from rookery.policies.training import checkpoint
+from rookery.policies.training.lock import RunLock
 from rookery.sim.errors import RookeryError
 
 TRAINING = {
@@ -250,3 +251,16 @@ def test_settings_that_a_league_sets_itself_are_refused() -> None:
 def test_a_state_without_members_has_no_report() -> None:
     with pytest.raises(RookeryError, match="payoff matrix has only holes"):
         report(LeagueState(LeagueSettings("volley-1v1"), ("either",)))
+
+
+def test_a_league_that_another_process_has_gone_on_with_is_read_again(in_tmp: Path) -> None:
+    """It was opened while the other still trained, and got the folder when that was done."""
+    league = made(Path("league"), "psro-nash", iterations=1, attempts=1, episodes=2)
+    late = open_league(Path("league"), quiet)
+    league.run()
+    before = (Path("league") / FILE).read_bytes()
+    assert len(late.run().rounds) == 1
+    assert (Path("league") / FILE).read_bytes() == before
+    with RunLock(Path("league")), pytest.raises(RookeryError, match="another process"):
+        open_league(Path("league"), quiet, iterations=2)
+    assert (Path("league") / FILE).read_bytes() == before
