@@ -101,6 +101,9 @@ class SkillConfig(VolleyConfig):
     there_m: float = 0.3  # m, the same of a drone that flies to a place, at the end of the episode
     over_net_m: float = 0.1  # m, the least by which a ball that is to go over the net clears it
     after_s: float = 0.4  # s, that an episode goes on after the hit
+    stray: float = (
+        0.0  # share of episodes, for training, whose ball flies anywhere: not to be played where it comes down beyond
+    )
     reward: Weights = Weights(
         near=0.1, hit=2.0, aimed=10.0, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-2.0,
     )  # fmt: skip
@@ -186,7 +189,7 @@ class VolleySkill(VolleyTask):
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)
-        u = self.rng(ids).uniform(0.0, 1.0, (16,))
+        u = self.rng(ids).uniform(0.0, 1.0, (17,))
         count = len(SKILLS)
         kind = (u[:, 0] * count).long().clamp_max(count - 1)
         if self.cfg.skill != "any":
@@ -226,6 +229,9 @@ class VolleySkill(VolleyTask):
         up = (2.0 * GRAVITY * (apex - low)).sqrt()
         whole = (up + (2.0 * GRAVITY * (apex - height)).sqrt()) / GRAVITY
         come = torch.stack((drawn["come_x"], 5.0 * u[:, 2] - 2.5), -1)
+        stray = (u[:, 6] < self.cfg.stray) & (kind != NAMES.index("serve"))
+        anywhere = torch.stack((-5.0 * drawn["come_x"].sign() * u[:, 4], 5.0 * u[:, 5] - 2.5), -1)
+        meet = torch.where(stray[:, None], anywhere, meet)
         flown = 0.4 * u[:, 3] * whole
         ball = torch.zeros(len(ids), 1, 13)
         ball[..., 3] = 1.0
