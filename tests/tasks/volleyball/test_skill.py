@@ -95,3 +95,30 @@ def test_a_miss_is_judged_by_where_the_ball_really_comes_down():
     known = ~down.isnan()
     assert known.sum() >= 8
     assert (down - off)[known].abs().max() < 0.03
+
+
+def test_a_high_level_chooses_among_the_skills_of_who_may_play():
+    """Before the serve the server alone may play; the others go somewhere."""
+    config = {"history": 4, "observe_landing": True}
+    env = rookery.make("volley-3v3", 8, seed=0, skills="volley-3v3", config=config)
+    env.reset()
+    spec = env.groups["drone"].action
+    options = spec.choices[0].options
+    strokes = [i for i, name in enumerate(options) if not name.startswith("go-")]
+    assert {options[i] for i in strokes} == set(NAMES) - {"go"}
+    serves = torch.nn.functional.one_hot(env.acting.task.referee.server.long(), 6).bool()
+    mask = env.action_mask["drone"]
+    assert mask[:, :, : len(options) - len(strokes)].all()
+    assert mask[serves][:, strokes].all()
+    assert not mask[~serves & (torch.arange(6) % 3 < 2)][:, strokes].any()
+    action = torch.zeros(8, 6, spec.size)
+    action[..., 0] = torch.where(serves, float(options.index("serve")), 0.0)
+    hits = 0
+    for _ in range(60):
+        *_, info = env.step({"drone": action})
+        hit = info["events"]["hit"]
+        hits += int(hit.sum())
+        assert env.deciding["drone"][hit].all()
+        if hits:
+            break
+    assert hits
