@@ -199,16 +199,16 @@ class AsTold(Team):
     def plan(self) -> None:
         task: Any = self.task
         g = self.goals
-        played = task.hit_at >= 0
-        g.contact[:, 0] = torch.where(task.going, 2.0, task.contact)
-        g.strike[:, 0] = ~task.going & ~played & (self._down()[:, 0] > 0.3)
+        told = task.stroke.sum(-1) > 0.0
+        g.contact[:, 0] = torch.where(told, task.contact, 2.0)
+        g.strike[:, 0] = told & (self._down()[:, 0] > 0.3)
         g.target[:, 0] = task.aim
         g.apex[:, 0] = task.apex
         g.flight[:, 0] = task.flight
         g.drift[:, 0, 0] = self._retreat * (task.flight > 0.0)
         here = task.drones.bodies.pos[:, 0].clone()
         here[:, 2].clamp_(1.6, 2.4)
-        g.home[:, 0] = torch.where(task.going[:, None], task.aim, here)
+        g.home[:, 0] = torch.where(told[:, None], here, task.aim)
 
     def _down(self) -> Tensor:
         """[N, 2] m, where balls come down to the height at which they are to be met; where they are, if they never do."""

@@ -112,6 +112,8 @@ class SkillConfig(VolleyConfig):
 class VolleySkill(VolleyTask):
     """One drone plays one ball as it is told, or flies to a place.
 
+    After the hit it is told to go somewhere, as in a match.
+
     Success: a hit with the racket after which the ball flies to within 1 m of where it was told, over the net where that lies
     on the other side, and no fault of the drone's; without a ball to play, to be within 0.3 m of the place after 3 s.
     """
@@ -135,6 +137,7 @@ class VolleySkill(VolleyTask):
 
     kind: Tensor
     aim: Tensor
+    after: Tensor
     apex: Tensor
     flight: Tensor
     contact: Tensor
@@ -158,6 +161,7 @@ class VolleySkill(VolleyTask):
         for name in ("apex", "flight", "contact", "off"):
             self.buffer(name, n)
         self.buffer("aim", n, 3)
+        self.buffer("after", n, 3)
         self.buffer("good", n, dtype=torch.bool)
         fields = [f for f in Situation._fields if f not in ("contact", "run")]
         spans = [[getattr(s, f) for f in fields] for s in SKILLS.values()]
@@ -172,7 +176,7 @@ class VolleySkill(VolleyTask):
 
     @property
     def stroke(self) -> Tensor:
-        """[N, 2] of lob and drive."""
+        """[N, 2] of lob and drive, as told now."""
         return torch.stack((self.apex > 0.0, self.flight > 0.0), -1).float()
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
@@ -189,7 +193,7 @@ class VolleySkill(VolleyTask):
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)
-        u = self.rng(ids).uniform(0.0, 1.0, (17,))
+        u = self.rng(ids).uniform(0.0, 1.0, (19,))
         count = len(SKILLS)
         kind = (u[:, 0] * count).long().clamp_max(count - 1)
         if self.cfg.skill != "any":
@@ -201,6 +205,10 @@ class VolleySkill(VolleyTask):
         self.apex[ids] = drawn["apex"]
         self.flight[ids] = drawn["flight"]
         self.aim[ids] = torch.stack([drawn[f"aim_{axis}"] for axis in "xyz"], -1)
+        go = SKILLS["go"]
+        spans = torch.tensor((go.aim_x, go.aim_y))
+        self.after[ids, :2] = spans[:, 0] + u[:, 17:] * (spans[:, 1] - spans[:, 0])
+        self.after[ids, 2] = 2.0
         self.off[ids] = 10.0
         self.good[ids] = False
         self.hit_at[ids] = -1
@@ -254,6 +262,13 @@ class VolleySkill(VolleyTask):
             ids = hit.nonzero().squeeze(1)
             self.hit_at[ids] = self.steps[ids]
             self._judge(ids)
+            self._go_on(ids)
+
+    def _go_on(self, ids: Tensor) -> None:
+        """After the hit: fly to a place."""
+        self.aim[ids] = self.after[ids]
+        for told in (self.apex, self.flight, self.contact):
+            told[ids] = 0.0
 
     def _judge(self, ids: Tensor) -> None:
         """Where balls that were just hit come down to the height of their aim, and whether they clear the net."""
@@ -279,8 +294,8 @@ class VolleySkill(VolleyTask):
 
     @property
     def going(self) -> Tensor:
-        """[N] bool: no ball is to be played."""
-        return self.stroke.sum(-1) == 0.0
+        """[N] bool: no ball is to be played, from the beginning."""
+        return self.kind == NAMES.index("go")
 
     def truncated(self) -> Tensor:
         after = round(self.cfg.after_s / self.cfg.control_dt)

@@ -72,6 +72,21 @@ def test_the_script_does_what_it_is_told(name):
     assert outcome(name, 32)["success"].mean() >= (0.6 if name == "serve" else 0.8)
 
 
+def test_after_its_hit_a_drone_is_told_to_go_elsewhere():
+    env = rookery.make("volley-skill", 16, seed=1, config={"skill": "set", "after_s": 2.0, "episode_s": 5.0})
+    task = env.task
+    team = task.controller()
+    obs, _ = env.reset()
+    away = torch.full((16,), float("nan"))
+    for _ in range(200):
+        obs, *_ = env.step(team(obs))
+        late = task.hit_at.ge(0) & (task.steps - task.hit_at == 90)
+        assert not task.stroke[task.hit_at >= 0].any()
+        away = torch.where(late, task.away, away)
+    assert (~away.isnan()).sum() >= 8
+    assert away.nanmedian() < 0.3
+
+
 def test_a_miss_is_judged_by_where_the_ball_really_comes_down():
     """The judgement at the hit, against the ball's flight afterwards."""
     env = rookery.make("volley-skill", 16, seed=1, config={"skill": "receive", "after_s": 3.0, "episode_s": 6.0})
@@ -81,7 +96,9 @@ def test_a_miss_is_judged_by_where_the_ball_really_comes_down():
     down = torch.full((16,), float("nan"))
     off = torch.full((16,), float("nan"))
     before = task.ball.state[:, 0].clone()
+    aim = task.aim.clone()
     for _ in range(200):
+        aim = torch.where((task.hit_at < 0)[:, None], task.aim, aim)  # after the hit it is told to go elsewhere
         obs, *_, info = env.step(team(obs))
         if "episode" in info:
             before[info["episode"]["ids"]] = float("nan")
@@ -89,7 +106,7 @@ def test_a_miss_is_judged_by_where_the_ball_really_comes_down():
         falls = (before[:, 2] > 2.3) & (now[:, 2] <= 2.3) & (task.hit_at >= 0) & down.isnan()
         share = (before[:, 2] - 2.3) / (before[:, 2] - now[:, 2])
         at = before[:, :2] + share[:, None] * (now[:, :2] - before[:, :2])
-        down = torch.where(falls, (at - task.aim[:, :2]).norm(dim=-1), down)
+        down = torch.where(falls, (at - aim[:, :2]).norm(dim=-1), down)
         off = torch.where(falls, task.off, off)
         before = now.clone()
     known = ~down.isnan()
