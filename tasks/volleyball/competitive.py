@@ -123,7 +123,7 @@ class Match(VolleyTask):
 
     turned: ClassVar[bool] = True
     headline: ClassVar[str] = "near_wins"
-    event_names: ClassVar[tuple[str, ...]] = (*VolleyTask.event_names, "point_near", "point_far")
+    event_names: ClassVar[tuple[str, ...]] = (*VolleyTask.event_names, "ball_hit", "point_near", "point_far")
     server: ClassVar[int] = 0
     """Which drone of a side serves."""
     terms: ClassVar[dict[str, int]]
@@ -150,9 +150,10 @@ class Match(VolleyTask):
         return {"near": {"drone": agents[self.near]}, "far": {"drone": agents[self.far]}}
 
     def events(self) -> dict[str, Tensor]:
-        """`point_near`, `point_far`: a side wins the rally."""
+        """`ball_hit`: somebody hits the ball, which all learn of; `point_near`, `point_far`: a side wins the rally."""
         loser = self.referee.loser
-        return super().events() | {"point_near": loser == 1, "point_far": loser == 0}
+        events = super().events()
+        return events | {"ball_hit": events["hit"].any(1), "point_near": loser == 1, "point_far": loser == 0}
 
     def rules(self) -> Rules:
         c = self.cfg

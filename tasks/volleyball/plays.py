@@ -185,7 +185,8 @@ class SetAndSpike(TakeTurns):
 
 
 class AsTold(Team):
-    """One drone plays a ball as its task tells it, or flies to the place that it is told.
+    """One drone plays a ball as its task tells it, or flies to the place that it is told. It stays where it is while the ball
+    comes down on the other side.
 
     Args:
         retreat: m/s away from the net, at which balls are driven: the tilt then drives them towards the net.
@@ -198,15 +199,23 @@ class AsTold(Team):
     def plan(self) -> None:
         task: Any = self.task
         g = self.goals
-        played = task.hit_at >= 0
-        g.strike[:, 0] = ~task.going & ~played
+        told = task.stroke.sum(-1) > 0.0
+        g.contact[:, 0] = torch.where(told, task.contact, 2.0)
+        g.strike[:, 0] = told & (self._down()[:, 0] > 0.3)
         g.target[:, 0] = task.aim
         g.apex[:, 0] = task.apex
         g.flight[:, 0] = task.flight
-        g.contact[:, 0] = task.contact
         g.drift[:, 0, 0] = self._retreat * (task.flight > 0.0)
-        here = torch.where(played[:, None], g.home[:, 0], task.drones.bodies.pos[:, 0])
-        g.home[:, 0] = torch.where(task.going[:, None], task.aim, here)
+        here = task.drones.bodies.pos[:, 0].clone()
+        here[:, 2].clamp_(1.6, 2.4)
+        g.home[:, 0] = torch.where(told[:, None], here, task.aim)
+
+    def _down(self) -> Tensor:
+        """[N, 2] m, where balls come down to the height at which they are to be met; where they are, if they never do."""
+        p, v = self.players.balls[:, :3], self.players.balls[:, 3:]
+        above = v[:, 2].square() + 2.0 * GRAVITY * (p[:, 2] - self.goals.contact[:, 0])
+        time = (v[:, 2] + above.clamp_min(0.0).sqrt()) / GRAVITY
+        return p[:, :2] + time.clamp_min(0.0)[:, None] * v[:, :2]
 
 
 class MatchPlay(Team):

@@ -156,8 +156,9 @@ class VolleySetAndSpikeEasy(Pair):
 
     def controller(self) -> plays.Act:
         return plays.SetAndSpike(
-            self, contact=2.8, apex=5.6, retreat=0.5, after=1.0, timing=plays.Timing(engage=1.3, calm=8.8)
-        )
+            self, contact=2.8, apex=5.6, above=2.8, flight=1.35, retreat=0.5, after=1.0,
+            timing=plays.Timing(engage=1.3, calm=8.8),
+        )  # fmt: skip
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         x, y = self._target.tolist()
