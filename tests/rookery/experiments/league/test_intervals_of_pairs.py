@@ -1,0 +1,33 @@
+"""Intervals of a league's pairs, which play each start from both sides."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from rookery.experiments.league.report import _intervals
+
+EPISODES = 64
+
+
+def wilson(share: float, n: float) -> tuple[float, float]:
+    """Wilson (1927): the shares for which the observed one is 1.96 standard deviations off."""
+    z = norm.ppf(0.975)
+    middle, half = share + z**2 / (2 * n), z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return (middle - half) / (1 + z**2 / n), (middle + half) / (1 + z**2 / n)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_start_counts_once_where_all_episodes_end_alike(symmetric: bool) -> None:
+    """Two sides of one start that is always won are one observation, not two; others count by their variance."""
+    state = SimpleNamespace(settings=SimpleNamespace(episodes=EPISODES), symmetric=symmetric)
+    score = np.array([[0.5, 1.0], [0.3, 0.5]])
+    variance = np.array([[0.25 / EPISODES, 0.0], [0.3 * 0.7 / 16, 0.25 / EPISODES]])
+    low, high = _intervals(state, score, variance)
+    assert (low[0, 1], high[0, 1]) == pytest.approx(wilson(1.0, EPISODES / 2))
+    assert (low[1, 0], high[1, 0]) == pytest.approx(wilson(0.3, 16))
+    own = (0.5, 0.5) if symmetric else wilson(0.5, EPISODES)
+    assert (low[0, 0], high[0, 0]) == pytest.approx(own)
