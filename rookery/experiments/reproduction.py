@@ -57,7 +57,7 @@ class Reproduction:
         self.scale = scale
         self.seed = seed
         self.device = device
-        self._plan = {"recipe": recipe.to_values(), "scale": scale, "seed": seed}
+        self._plan: dict[str, Any] = {"recipe": recipe.to_values(), "scale": scale, "seed": seed}
         self.done = self._progress()
 
     def _progress(self) -> list[str]:
