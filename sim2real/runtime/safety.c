@@ -90,7 +90,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
     const int sound = follow(limits, memory, s);
     if (limits->silent_s > 0.0 && !(s->now - s->heard <= limits->silent_s)) return SAFETY_SILENT;
     if (limits->stale_s > 0.0 && !(s->now - s->received <= limits->stale_s)) return SAFETY_STALE;
-    if (limits->frozen_s > 0.0 && !(s->now - memory->changed <= limits->frozen_s)) return SAFETY_FROZEN;
+    if (limits->frozen_s > 0.0 && !(s->received - memory->changed <= limits->frozen_s)) return SAFETY_FROZEN;
     if (!sound) return SAFETY_CLOCK;
     if (limits->policy_s > 0.0 && s->policy >= 0.0 && !(s->now - s->policy <= limits->policy_s)) return SAFETY_HUNG;
     int fault = body_fault(limits, s);

@@ -44,7 +44,7 @@ enum safety_fault {
 typedef struct {
     double stale_s;       /* age of a measurement */
     double silent_s;      /* since anything arrived */
-    double frozen_s;      /* since a measurement differed from the one before */
+    double frozen_s;      /* that measurements arrive and do not differ */
     double clock_s;       /* how far the vehicle's clock may run from ours since the beginning */
     double policy_s;      /* since the policy's last step */
     double tilt;          /* rad, between body z and world z */

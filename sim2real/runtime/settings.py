@@ -62,7 +62,9 @@ class Limits:
 
     stale_ms: float = 50.0  # ms, age of the newest measurement; the vehicle must be safe 80 ms after the last
     silent_ms: float = 50.0  # ms, since anything arrived
-    frozen_ms: float = 50.0  # ms, since a measurement last changed: sensors of real robots never repeat all values
+    frozen_ms: float = (
+        50.0  # ms, that measurements arrive and do not change: sensors of real robots never repeat all values
+    )
     clock_ms: float = (
         200.0  # ms, that the vehicle's clock may run from ours; a minute of two crystals of 100 ppm makes 12
     )
@@ -109,6 +111,16 @@ def family_of(group: ContractGroup) -> str:
     return "arm" if actuation is not None and actuation.references is not None else "joints"
 
 
+def frozen_ms(control_dt: float) -> float:
+    """The limit of that name for a policy that steps every `control_dt` s.
+
+    A change that comes right after a step is seen a period late, and the limit is passed by up to another one: together within
+    70 ms, so that the vehicle is safe after 80. One measurement that is like the one before is none of a frozen sensor.
+    """
+    period = 1e3 * control_dt
+    return min(Limits.frozen_ms, max(70.0 - 2.0 * period, 1.5 * period))
+
+
 def safety_settings(contract: Contract, group: str, overrides: Path | None = None) -> SafetySettings:
     """The settings of a contract's group, with those of a TOML file over them.
 
@@ -117,7 +129,7 @@ def safety_settings(contract: Contract, group: str, overrides: Path | None = Non
     """
     of = contract.groups[group]
     family = family_of(of)
-    limits = Limits()
+    limits = Limits(frozen_ms=frozen_ms(contract.control_dt))
     if (fence := of.safety.get("distance_from_target")) is not None and fence.high is not None:
         limits = dataclasses.replace(limits, fence_m=float(fence.high))
     reactions = dict.fromkeys(FAULTS, BY_FAMILY[family])

@@ -1,14 +1,20 @@
-"""Limits of the safety filter: which values they take."""
+"""Limits of the safety filter: which values they take, and when frozen measurements are found."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.runtime.settings import Limits
+from rookery.sim2real.runtime.controller import Controller
+from rookery.sim2real.runtime.reading import Reading
+from rookery.sim2real.runtime.safety import SafetyFilter
+from rookery.sim2real.runtime.settings import Limits, frozen_ms
+from tests.sim2real.runtime.flights import library
 
 COUNTED = ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "misses")
 
@@ -24,6 +30,32 @@ def test_0_switches_a_limit_off_and_less_is_refused(name):
 def test_no_limit_is_nan(name):
     with pytest.raises(RookeryError, match=f"{name} must be a number, got nan"):
         Limits(**{name: math.nan})
+
+
+@pytest.mark.parametrize("period", [4, 10, 12, 20, 25])
+def test_frozen_measurements_are_found_in_time_whenever_they_freeze(hover_bundle: Path, period: int) -> None:
+    """The filter looks every so many milliseconds at measurements of 1 kHz."""
+    limits = Limits(frozen_ms=frozen_ms(1e-3 * period))
+    spec = Controller(hover_bundle).spec
+    for freezes in range(1000, 1000 + period):
+        filter_ = SafetyFilter(library(), limits, spec)
+        for ms in range(0, 1100, period):
+            now = 1e-3 * ms
+            reading = Reading(now, now, {"position": np.float32([min(ms, freezes), 0.0, 0.0])})
+            found = filter_.check(reading, now, now)
+            if found is not None:
+                break
+        assert found is not None and found.name == "frozen"
+        assert freezes < ms <= freezes + 75
+
+
+def test_lost_measurements_are_not_frozen_ones(hover_bundle: Path) -> None:
+    """At 50 Hz, one that changes every 40 ms or is lost for as long."""
+    filter_ = SafetyFilter(library(), Limits(frozen_ms=frozen_ms(0.02)), Controller(hover_bundle).spec)
+    for step in range(100):
+        newest = 0.04 * (step // 2)
+        reading = Reading(newest, newest, {"position": np.float32([newest, 0.0, 0.0])})
+        assert filter_.check(reading, 0.02 * step, 0.02 * step) is None
 
 
 def test_a_command_may_change_by_something():
