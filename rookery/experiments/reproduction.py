@@ -76,7 +76,7 @@ class Reproduction:
         return done
 
     def _goes_on(self, found: Any, done: list[str]) -> bool:
-        """Whether a plan differs from ours in stages alone of which the folder has nothing."""
+        """True where a plan differs from ours in stages alone of which the folder has nothing."""
         ours = self._plan
         try:
             if (found["scale"], found["seed"], found["recipe"]["task"]) != (

@@ -1,4 +1,4 @@
-"""Where drones and ball will be when a command takes effect: commands that are on their way, carried out. Compiled.
+"""Prediction of drones and ball until a command takes effect: commands that are on their way, carried out. Compiled.
 
 A command that comes d s late acts on the state of then, so that is the state to command from (Smith 1957). What is needed for
 it is known: the commands given before, and what drones are seen to do with them (`Strength`).

@@ -271,7 +271,7 @@ class VolleySkill(VolleyTask):
             told[ids] = 0.0
 
     def _judge(self, ids: Tensor) -> None:
-        """Where balls that were just hit come down to the height of their aim, and whether they clear the net."""
+        """Judge balls that were just hit by where they come down to the height of their aim, and whether they clear the net."""
         assert self.ball is not None
         ball = self.ball.state[ids, 0]
         aim = self.aim[ids]

@@ -1,4 +1,4 @@
-"""What drones are seen to do with their thrust: the factors by which it differs from what the nominal constants say.
+"""Strength of drones as it is seen: factors by which what they do with their thrust differs from what nominal constants say.
 
 Mass, rotors and inertia are never quite those of the data sheet, and gravity is never quite along -z. From one control step to
 the next the velocities tell: a drone of e times the nominal thrust over mass accelerates by e T / m along its axis. Everything
