@@ -34,6 +34,21 @@ def covered(pose: tuple[float, float, float], goal: tuple[float, float, float] =
     return float(area[0] / T_AREA)
 
 
+# Starts
+
+
+def test_a_t_begins_anywhere_before_the_arm_and_turned_at_will():
+    """Uniform over a box that both hands of the arm reach alike, 16 by 40 cm, and over all headings."""
+    env = make(PushT, 512)
+    env.reset()
+    x, y, yaw = env.task.pose.double().T.numpy()
+    for values, low, high in ((x, 0.42, 0.58), (y, -0.2, 0.2), (yaw, -math.pi, math.pi)):
+        assert low - 1e-3 <= values.min() and values.max() <= high + 1e-3
+        sixth = np.histogram(values, 6, (low - 1e-3, high + 1e-3))[0]
+        assert sixth.min() > 0.5 * 512 / 6
+    env.close()
+
+
 # Coverage
 
 

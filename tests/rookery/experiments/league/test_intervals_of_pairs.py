@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from rookery.experiments.league.report import _intervals
+from rookery.experiments.league.state import LeagueState
 
 EPISODES = 64
 
@@ -31,3 +32,19 @@ def test_a_start_counts_once_where_all_episodes_end_alike(symmetric: bool) -> No
     assert (low[1, 0], high[1, 0]) == pytest.approx(wilson(0.3, 16))
     own = (0.5, 0.5) if symmetric else wilson(0.5, EPISODES)
     assert (low[0, 0], high[0, 0]) == pytest.approx(own)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_member_against_itself_is_a_draw_without_variance(symmetric: bool) -> None:
+    """In a game of one population a pair that played is there from both sides; what did not play is a hole."""
+    members = [SimpleNamespace(name=name) for name in "abc"]
+    cells = [
+        SimpleNamespace(a="a", b="b", score=0.8, variance=0.002),
+        SimpleNamespace(a="a", b="gone", score=0.1, variance=0.1),
+    ]
+    state = SimpleNamespace(symmetric=symmetric, sides=lambda until: (members, members), cells=cells)
+    score, variance = LeagueState.results(state)
+    own, other = (0.5, 0.2) if symmetric else (np.nan, np.nan)
+    np.testing.assert_allclose(score, [[own, 0.8, np.nan], [other, own, np.nan], [np.nan, np.nan, own]])
+    own, other = (0.0, 0.002) if symmetric else (np.nan, np.nan)
+    np.testing.assert_allclose(variance, [[own, 0.002, np.nan], [other, own, np.nan], [np.nan, np.nan, own]])
