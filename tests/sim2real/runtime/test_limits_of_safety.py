@@ -10,7 +10,7 @@ import pytest
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.runtime.settings import Limits
 
-COUNTED = ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "misses")
+COUNTED = ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "ground_ms", "misses")
 
 
 @pytest.mark.parametrize("name", COUNTED)
