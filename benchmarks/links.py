@@ -16,7 +16,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,11 +32,15 @@ from result_file import RESULTS, measure_tasks
 
 from rookery.cli.main import guarded
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.links.dds import Participant
+from rookery.sim2real.links.unitree_messages import SPORT_MODE_STATE
+from rookery.sim2real.vehicles.unitree import TRUTH
 
 ROOKERY = [sys.executable, "-m", "rookery"]
 SERVED_S = 120  # s, most time of a vehicle's start; numba may have to compile
 SETTLED_S = 2.0  # s, at the end of a hover, over which its error counts: drone-hover's own
 HOVER_M, REACH_M, WALK_M_S = 0.05, 0.05, 0.15
+STEP_M, STEPS, CLIMB_M = 0.1, 9, 0.05  # those of a tile of stairs, and what may lack to all of them
 COLUMNS = [
     {"key": "case", "title": "link"},
     {"key": "policy", "title": "policy"},
@@ -51,8 +57,9 @@ COLUMNS = [
 METRICS = {
     "case": "each with its own vehicle of `rookery vehicle` over loopback",
     "success": f"drones: mean distance from a random target in the last {SETTLED_S:g} s below {HOVER_M:g} m; arms: tool "
-    f"within {REACH_M:g} m of a random goal at the end; legs: rms error of a random velocity at most {WALK_M_S:g} m/s; no "
-    "fault of the filter, such as a fall",
+    f"within {REACH_M:g} m of a random goal at the end; legs: rms error of a random velocity at most {WALK_M_S:g} m/s; on "
+    f"stairs: at most {CLIMB_M:g} m short of all {STEPS} steps of {STEP_M:g} m, straight ahead at 0.5 m/s from the floor of a "
+    "pit, in whatever heading it lies there; no fault of the filter, such as a fall",
     "simulator": "success of the same policy in its task, nominal physics, from zoo.json; of `one matrix`, no policy of the "
     "zoo, by `rookery fly --dry-run` with the same targets",
     "error": "mean over the episodes of what success is judged by, m or m/s",
@@ -62,8 +69,8 @@ METRICS = {
     "cycle_us": "of a control step without the network, median, mean over the episodes",
 }
 
-Flown = tuple[dict[str, Any], list[dict[str, Any]]]
-"""The report of `fly`, and the rows of its log while the policy acted."""
+Flown = tuple[dict[str, Any], list[dict[str, Any]], list[float]]
+"""The report of `fly`, the rows of its log while the policy acted, and what was watched besides."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class Case:
         command: of an episode.
         error: of a flight.
         most: of the error, with which it succeeds.
+        watch: what is noted during a flight, for the same port.
     """
 
     policy: str
@@ -89,6 +97,7 @@ class Case:
     command: Callable[[random.Random], Sequence[str]]
     error: Callable[[Flown], float]
     most: float
+    watch: Callable[[int], AbstractContextManager[list[float]]] = lambda port: contextlib.nullcontext([])
 
 
 def target(rng: random.Random) -> Sequence[str]:
@@ -128,6 +137,42 @@ def walk_error(flown: Flown) -> float:
     return float(flown[0]["vehicles"][0]["velocity_error"])
 
 
+def ahead(rng: random.Random) -> Sequence[str]:
+    """Straight ahead; the vehicle's seed draws where to."""
+    return ["--command", "velocity=0.5,0,0"]
+
+
+@contextlib.contextmanager
+def true_heights(port: int) -> Iterator[list[float]]:
+    """m, true heights of a Go2's trunk while it is served."""
+    reader = Participant("lo", domain(port)).reader(TRUTH, SPORT_MODE_STATE)
+    out: list[float] = []
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.wait(0.05):
+            out.extend(float(m["position"][2]) for m in reader.take())
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    try:
+        yield out
+    finally:
+        over.set()
+        thread.join()
+
+
+def climb_error(flown: Flown) -> float:
+    """m that lack to the top, between lying before and after.
+
+    Raises:
+        RookeryError: the vehicle has not told where it is.
+    """
+    if not flown[2]:
+        raise RookeryError("the vehicle has not told where it is.")
+    return max(0.0, STEPS * STEP_M - (flown[2][-1] - flown[2][0]))
+
+
 def hover(serve: Callable[[int, Path], Sequence[str]], url: Callable[[int, Path], str], policy: str) -> Case:
     """A drone at a place."""
     return Case(policy, "drone-hover", serve, url, 5.0, target, hover_error, HOVER_M)
@@ -144,6 +189,7 @@ def domain(port: int) -> int:
 
 
 GROUP = "239.74.163.2"
+PIT = ["--task-config", "terrain=stairs_up", f"terrain_step_m={STEP_M}", "terrain_rows=1", "terrain_columns=1"]
 CASES = {
     "mavlink": hover(
         lambda p, _: ["--protocol", "mavlink", "--port", f"{p}", "--listen", f"{p + 1}"],
@@ -181,6 +227,10 @@ CASES = {
     "unitree": Case(
         "go2-velocity", "go2-velocity", lambda p, _: ["--protocol", "unitree", "--domain", f"{domain(p)}"],
         lambda p, _: f"unitree://lo?domain={domain(p)}", 6.0, velocity, walk_error, WALK_M_S,
+    ),
+    "unitree, stairs up 10 cm": Case(
+        "go2-stairs", "go2-velocity", lambda p, _: ["--protocol", "unitree", "--domain", f"{domain(p)}", *PIT],
+        lambda p, _: f"unitree://lo?domain={domain(p)}", 14.0, ahead, climb_error, CLIMB_M, true_heights,
     ),
 }  # fmt: skip
 
@@ -254,19 +304,20 @@ def one_matrix(out: Path) -> None:
     (out / "contract.json").write_text(json.dumps(contract))
 
 
-def flown(case: Case, words: Sequence[str], log: Path) -> Flown:
+def flown(case: Case, words: Sequence[str], log: Path, port: int = 0) -> Flown:
     """A flight by `rookery fly`.
 
     Raises:
         RookeryError: nothing has moved.
     """
     command = [*ROOKERY, "fly", str(bundle(case.policy)), "--json", "--seconds", f"{case.seconds:g}", "--log", str(log)]
-    done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=SERVED_S)
+    with case.watch(port) as seen:
+        done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=SERVED_S)
     if done.returncode not in (0, 1):
         raise RookeryError(f"rookery fly {' '.join(words)}: {done.stderr.strip()[-300:]}")
     with log.open("rb") as stream:
         rows = [json.loads(message.data) for _, _, message in make_reader(stream).iter_messages()]
-    return json.loads(done.stdout), [row for row in rows if row["phase"] == "policy"]
+    return json.loads(done.stdout), [row for row in rows if row["phase"] == "policy"], seen
 
 
 def episode(name: str, seed: int) -> dict[str, Any]:
@@ -277,7 +328,7 @@ def episode(name: str, seed: int) -> dict[str, Any]:
         port, folder = free_port(), Path(place)
         with served([case.task, *case.serve(port, folder), "--seed", str(seed)]):
             words = ["--link", case.url(port, folder), *case.command(rng)]
-            told = flown(case, words, folder / "flight.mcap")
+            told = flown(case, words, folder / "flight.mcap", port)
     (vehicle,) = told[0]["vehicles"]
     error = case.error(told) if told[1] else None
     good = vehicle["fault"] is None and error is not None and error <= case.most

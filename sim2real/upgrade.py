@@ -25,11 +25,13 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.own_files import is_in_file
 from rookery.sim.quantities import command
 from rookery.sim.randomization.ranges import DEFAULT, Range
+from rookery.sim.terms import GroundScan, from_json
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.group_json import FRAMES
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
+from rookery.tasks.locomanip.legged_task import SCAN
 from rookery.tasks.registry import TaskEntry, find
 
 ADDED = ("frame", "formula", "expression", "initial", "estimated", "local", "clock")
@@ -93,13 +95,14 @@ def _staged_group(old: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def described(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Contract values of version 2 or later whose terms have expressions: those of the task as it is today.
+    """Contract values of version 2 or later whose terms have expressions, and scans of the ground their points: those of the
+    task as it is today.
 
     Raises:
         RookeryError: a term is not what it was when the contract was written.
     """
     groups = values["groups"]
-    if all("expression" in t for g in groups.values() for t in (*g["observation"], *g.get("targets", ()))):
+    if all(_told(t) for g in groups.values() for t in (*g["observation"], *g.get("targets", ()))):
         return dict(values)
     fresh, _ = _rebuilt(values)
     out = {}
@@ -109,6 +112,14 @@ def described(values: Mapping[str, Any]) -> dict[str, Any]:
         if "targets" in group:
             out[name]["targets"] = _terms(group["targets"], now.get("targets", []), name)
     return {**values, "groups": out}
+
+
+def _told(term: Mapping[str, Any]) -> bool:
+    """True of a term whose expression says all that is known of it; scans of the ground once had their points in prose."""
+    if "expression" not in term:
+        return False
+    leaves = from_json(term["expression"]).leaves()
+    return not any(q.name == SCAN and not isinstance(q, GroundScan) for q in leaves)
 
 
 def _rebuilt(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Range]]:

@@ -26,6 +26,7 @@ EXAMPLES = """
   rookery vehicle panda-lift --protocol dynamixel --bus /tmp/servos --port 14810
   rookery vehicle drone-hover --task-config num_drones=4 --protocol mavlink --loss 0.01 --latency-ms 10
   rookery vehicle go2-velocity --protocol unitree --interface lo
+  rookery vehicle go2-velocity --protocol unitree --task-config terrain=stairs_up terrain_step_m=0.1
   rookery vehicle table-reach --protocol ros2 --interface lo --port 14810
 """
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.terms import Sensor
+from rookery.sim.terms import GroundScan
 from rookery.sim.terms.turning import yaw_of
 from rookery.sim.world import World
 
@@ -129,7 +129,7 @@ class HeightScan:
         return out
 
 
-def scan_sensor(name: str, scan: HeightScan, mount: str, points: str) -> Sensor:
+def scan_sensor(name: str, scan: HeightScan, mount: str, points: str) -> GroundScan:
     """The heights [P] m that a scan sees below a body.
 
     Args:
@@ -139,7 +139,9 @@ def scan_sensor(name: str, scan: HeightScan, mount: str, points: str) -> Sensor:
         points: where they are, for docs.
     """
     make = lambda world: HeightReader(world, scan, mount)  # noqa: E731
-    return Sensor(name, scan.size, "m", doc=f"limited to {scan.clip:g} m either way; {points}", make=make)
+    doc = f"limited to {scan.clip:g} m either way; {points}"
+    places = tuple((round(x, 6), round(y, 6)) for x, y in scan.points.tolist())  # they are kept in single precision
+    return GroundScan(name, scan.size, "m", doc=doc, make=make, points=places, limit=scan.clip)
 
 
 class HeightReader:

@@ -25,11 +25,11 @@ from rookery.sim.terms.expression import (
     NoExpression,
     Quantity,
     Recorded,
-    Sensor,
     Values,
     clocks_of,
     from_json,
 )
+from rookery.sim.terms.sensed import GroundScan, Sensor
 from rookery.sim.terms.turning import Axes, Heading, RotationVector, Turned, Upright, Yaw
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "Difference",
     "Divided",
     "Expression",
+    "GroundScan",
     "Heading",
     "Joined",
     "Largest",

@@ -8,15 +8,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from rookery.sim.sensors.sensor import Reader
     from rookery.sim.terms.c import CWriter
-    from rookery.sim.world import World
 
 Values = Mapping[str, "Tensor"]
 """Measured quantities by name, each [..., d]."""
@@ -202,6 +200,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
     "tuple[float, ...]": _all(_number),
     "tuple[float, float]": lambda v: _all(_number)(v) and len(v) == 2,
     "tuple[int, ...]": _all(lambda v: isinstance(v, int) and not isinstance(v, bool)),
+    "tuple[tuple[float, float], ...]": _all(lambda v: _all(_number)(v) and len(v) == 2),
     "tuple[str, ...]": _all(lambda v: isinstance(v, str)),
 }
 """Checks of a value by the type of its field."""
@@ -280,26 +279,6 @@ class Clock(Quantity):
     def when(self) -> str:
         """The condition under which it runs, in words."""
         return self.doc or ("always" if self.runs is None else f"while {self.runs.condition}")
-
-
-@dataclass(frozen=True)
-class Sensor(Quantity):
-    """The values of a sensor, such as a picture: the environment fills them in, see rookery.sim.sensors.sensor.
-
-    Args:
-        make: builds its reader in a world; None for one of a contract.
-    """
-
-    kind: ClassVar[str] = "sensor"
-    make: Callable[[World], Reader] | None = field(default=None, compare=False, repr=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """Without the reader."""
-        return {k: v for k, v in super().to_json().items() if k != "make"}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled and copied without the reader: other processes learn what is observed, and do not read it."""
-        return from_json, (self.to_json(),)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rookery.sim.specs import ActionSpec
-from rookery.sim.terms import Quantity
+from rookery.sim.terms import Quantity, Sensor
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.exporter import (
     C_FILE,
@@ -163,7 +163,7 @@ def _source(state: StateC, q: Quantity) -> str:
     """Who gives a quantity."""
     if q.own_memory:
         return "told"
-    if q.kind == "sensor":
+    if isinstance(q, Sensor):
         return "sensor"
     estimated = [t.estimated for t in state.terms if t.estimated and q in list(t.expression.leaves())]
     return f"estimate of {estimated[0]}" if estimated else "measured"

@@ -1,5 +1,5 @@
-"""DDS under topics of Unitree and of ROS 2: a participant on one network interface, with readers and writers of messages of a
-fixed size, or of cyclonedds's own classes.
+"""DDS under topics of Unitree and of ROS 2: a participant on one network interface, with readers and writers of messages that
+are packed here, or of cyclonedds's own classes.
 
     participant = Participant("eth0")
     states = participant.reader("rt/lowstate", LOW_STATE)
@@ -18,14 +18,10 @@ import os
 import socket
 import struct
 import weakref
-from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.links.unitree_messages import Message, Record
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -36,6 +32,23 @@ PLAIN = (b"\x00\x01", b"\x00\x07")
 """Beginnings of headers after which messages of a fixed size look the same: CDR and XCDR 2, little-endian."""
 KEPT = 8  # messages that wait to be taken
 DOMAINS = 233  # so many have UDP ports
+T = TypeVar("T")
+
+
+class WireMessage(Protocol[T]):
+    """A message that is packed here, such as rookery.sim2real.links.unitree_messages.Message."""
+
+    def declare(self, dds: Any) -> Any:
+        """A new class of cyclonedds of its type."""
+        ...
+
+    def to_wire(self, record: T) -> bytes:
+        """Its bytes in CDR, little-endian."""
+        ...
+
+    def from_wire(self, data: bytes) -> T | None:
+        """The message that bytes hold; None where they hold none."""
+        ...
 
 
 def cyclone(extra: str = "unitree") -> ModuleType:
@@ -153,11 +166,11 @@ class Participant:
         entity.participant_of_it = self
         return entity
 
-    def reader(self, name: str, message: Message) -> TopicReader:
+    def reader(self, name: str, message: WireMessage[T]) -> TopicReader[T]:
         """A reader of messages that other participants send to a topic."""
         return TopicReader(self, name, message)
 
-    def writer(self, name: str, message: Message) -> TopicWriter:
+    def writer(self, name: str, message: WireMessage[T]) -> TopicWriter[T]:
         """A writer of messages to a topic."""
         return TopicWriter(self, name, message)
 
@@ -169,15 +182,15 @@ class _Received:
         self.data = data
 
 
-class TopicReader:
+class TopicReader(Generic[T]):
     """Reads messages of one topic; see Participant."""
 
-    def __init__(self, participant: Participant, topic: str, message: Message) -> None:
+    def __init__(self, participant: Participant, topic: str, message: WireMessage[T]) -> None:
         self._reader = participant.objects(topic, _kind(message))
         self._message = message
 
-    def take(self) -> list[Record]:
-        """The messages that have arrived since, oldest first; those of another size are left out."""
+    def take(self) -> list[T]:
+        """The messages that have arrived since, oldest first; those that hold none are left out."""
         out = []
         for sample in self._reader.take(KEPT):
             data = getattr(sample, "data", b"")
@@ -187,46 +200,25 @@ class TopicReader:
         return out
 
 
-class TopicWriter:
+class TopicWriter(Generic[T]):
     """To one topic; see Participant."""
 
-    def __init__(self, participant: Participant, topic: str, message: Message) -> None:
+    def __init__(self, participant: Participant, topic: str, message: WireMessage[T]) -> None:
         kind = _kind(message)
         self._writer = participant.objects_writer(topic, kind)
         self._message = message
         self._sample = kind.__new__(kind)
 
-    def write(self, record: Record) -> None:
+    def write(self, record: T) -> None:
         """Send a message."""
         self._sample.data = LITTLE + self._message.to_wire(record)
         self._writer.write(self._sample)
 
 
 @cache
-def _kind(message: Message) -> Any:
+def _kind(message: WireMessage[Any]) -> Any:
     """cyclonedds's class of a message, which carries bytes that are packed already."""
-    kind = _declare(cyclone(), message.dtype, message.typename, message.parts)
+    kind = message.declare(cyclone())
     kind.serialize = lambda self, **options: self.data
     kind.deserialize = classmethod(lambda cls, data, **options: _Received(data))
     return kind
-
-
-def _declare(dds: ModuleType, dtype: np.dtype[Any], typename: str, parts: Mapping[str, str]) -> Any:
-    """An IDL struct of a record's dtype."""
-    types = dds.idl.types
-    plain = {
-        "uint8": types.byte, "uint16": types.uint16, "int16": types.int16, "int32": types.int32, "uint32": types.uint32,
-        "float32": types.float32,
-    }  # fmt: skip
-    module = typename.rpartition(".")[0]
-    fields = {}
-    assert dtype.names is not None
-    for name in dtype.names:
-        inner: Any = dtype[name]
-        base, shape = inner.subdtype or (inner, ())
-        if base.names is None:
-            kind = plain[base.name]
-        else:
-            kind = _declare(dds, base, f"{module}.{parts[name]}", {})
-        fields[name] = types.array[kind, shape[0]] if shape else kind
-    return dds.idl.make_idl_struct(typename.rpartition(".")[2], typename, fields)

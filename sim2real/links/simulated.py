@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rookery.sim2real.contract import ContractGroup
+from rookery.sim2real.links.height_map import SEEN, GroundSampler, ground_scan
 from rookery.sim2real.links.joints import KINDS, JointOrder, JointTargets
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.runtime.clock import TimeSource
@@ -18,6 +19,7 @@ from rookery.sim2real.runtime.reading import Array, Reading
 from rookery.sim2real.vehicles import joints as jointed
 from rookery.sim2real.vehicles.drone import QUANTITIES, SETPOINTS, DroneVehicle
 from rookery.sim2real.vehicles.joints import JointVehicle
+from rookery.sim2real.vehicles.lidar_map import MAP_S, LidarMap
 
 
 class SimulatedLink(Link):
@@ -143,13 +145,17 @@ class SimulatedJoints(SimulatedLink):
         self._order: JointOrder | None = None
         self._sent: tuple[Array, Array, Array] | None = None
         self._estimator = LegOdometry(vehicle.kind, vehicle.joints)
+        scan = ground_scan(group)
+        self._ground = None if scan is None else GroundSampler(scan)
+        self._lidar = LidarMap(vehicle, vehicle.noise)
+        self._looked = -np.inf  # s, the vehicle's clock at the newest map
 
     def open(self, timeout_s: float = 10.0) -> Identity:
         v = self.vehicle
         if set(self._contract.names) <= set(v.joints):  # others are refused by the check of the contract
             self._order = JointOrder(self._contract.names, v.joints)
-        quantities = (*jointed.QUANTITIES, *self._estimator.quantities)
-        told = self._estimator.quantities
+        told = dict(self._estimator.quantities) | ({} if self._ground is None else {self._ground.name: SEEN})
+        quantities = (*jointed.QUANTITIES, *told)
         return Identity("joints", v.kind.name, KINDS, quantities, 1.0 / v.period, v.joints, estimated=told)
 
     def advance(self) -> None:
@@ -158,11 +164,26 @@ class SimulatedJoints(SimulatedLink):
 
     def _sense(self) -> Reading:
         reading = self.vehicle.sense()
-        reading = dataclasses.replace(reading, estimates=self._estimator.update(reading.values, reading.measured))
+        estimates = self._estimator.update(reading.values, reading.measured)
+        ground = None if self._ground is None else self._see(self._ground, reading.values["rotation"], estimates)
+        reading = dataclasses.replace(reading, estimates=estimates, ground=ground)
         if self._order is None:
             return reading
         turn = {name: self._order.from_vehicle(reading.values[name]) for name in jointed.JOINT_QUANTITIES}
         return dataclasses.replace(reading, values={**reading.values, **turn})
+
+    def _see(self, ground: GroundSampler, rotation: Array, estimates: dict[str, Array]) -> float:
+        """Add the heights of the ground to the estimates; see `Reading.ground`."""
+        now = self._clock.now()
+        ground.take_pose(self._lidar.pose(), now, rotation)
+        if self.vehicle.now - self._looked >= MAP_S - 1e-9:
+            self._looked = self.vehicle.now
+            ground.take_map(self._lidar.map(), now)
+        found = ground.heights(rotation)
+        if found is None:
+            return -np.inf
+        estimates[ground.name] = found
+        return ground.received
 
     def arm(self) -> None:
         if not self.cut:

@@ -6,6 +6,8 @@ thread sends damping for a second, and then nothing. Units, order of motors and 
 
 The robot's own controller (sport mode) must be off, or both would pull at the motors: `open` asks the motion switcher, and
 listens for set-points of anybody else.
+
+For a policy that sees the ground it also reads the lidar's map and the trunk's place in it, see height_map.py.
 """
 
 from __future__ import annotations
@@ -22,6 +24,17 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.addresses import Address
 from rookery.sim2real.links.dds import Participant, TopicReader, TopicWriter, cyclone
+from rookery.sim2real.links.height_map import (
+    HEIGHT_MAP,
+    MAPS,
+    POSES,
+    SEEN,
+    TRUNK_POSE,
+    GroundSampler,
+    HeightMap,
+    TrunkPose,
+    ground_scan,
+)
 from rookery.sim2real.links.joints import KINDS, JointOrder, JointTargets
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.links.motion_switcher import check_mode
@@ -49,6 +62,7 @@ HOLD_S = 0.06  # s that a set-point is repeated; the robot must be safe 80 ms af
 DAMP_S = 1.0  # s of damping after that, so that lost messages do not matter, before silence
 OTHERS_S = 0.3  # s in which set-points of others would be heard
 SWITCHER_S = 0.5  # s for the motion switcher to answer
+GROUND_S = 3.0  # s for a map of the ground to arrive
 OVERTAKEN_S = (
     1.0  # s; a state that is older than the newest by less was overtaken on its way, by more: the clock went back
 )
@@ -101,8 +115,13 @@ class UnitreeLink(Link):
         self._contract = JointTargets(group)
         self._order: JointOrder | None = None
         self._estimator = LegOdometry(GO2, MOTORS)
-        self._states: TopicReader | None = None
-        self._commands: TopicWriter | None = None
+        self._states: TopicReader[Record] | None = None
+        self._commands: TopicWriter[Record] | None = None
+        scan = ground_scan(group)
+        self._ground = None if scan is None else GroundSampler(scan)
+        self._maps: TopicReader[HeightMap] | None = None
+        self._poses: TopicReader[TrunkPose] | None = None
+        self._heights: Array | None = None  # the newest of the ground
         self._thread: threading.Thread | None = None
         self._over = threading.Event()
         self._lock = threading.Lock()
@@ -118,12 +137,16 @@ class UnitreeLink(Link):
 
     def open(self, timeout_s: float = 10.0) -> Identity:
         participant = Participant(self._interface, self._domain)
+        if self._ground is not None:
+            self._maps, self._poses = participant.reader(MAPS, HEIGHT_MAP), participant.reader(POSES, TRUNK_POSE)
         self._states = participant.reader(STATES, LOW_STATE)
         others = participant.reader(COMMANDS, LOW_CMD)
         first = self._first(timeout_s)
         self._check_joints(first)
         if np.isnan(_attitude(first)).any():
             raise RookeryError(f"{self.url}: the robot's IMU tells no attitude, whose quaternion has length 1.")
+        if self._ground is not None:
+            self._find_ground(self._ground, _attitude(first))
         mode = check_mode(participant, SWITCHER_S)
         if mode:
             raise RookeryError(
@@ -141,8 +164,9 @@ class UnitreeLink(Link):
         self._thread = threading.Thread(target=self._run, name="rookery-unitree", daemon=True)
         self._thread.start()
         version = ".".join(str(v) for v in first["version"].tolist())
-        quantities = (*MEASURED, *self._estimator.quantities)
-        return Identity("joints", "Go2", KINDS, quantities, 1.0 / PERIOD_S, MOTORS, version, self._estimator.quantities)
+        estimated = dict(self._estimator.quantities) | ({} if self._ground is None else {self._ground.name: SEEN})
+        quantities = (*MEASURED, *estimated)
+        return Identity("joints", "Go2", KINDS, quantities, 1.0 / PERIOD_S, MOTORS, version, estimated)
 
     def _first(self, timeout_s: float) -> Record:
         end = time.monotonic() + timeout_s
@@ -167,6 +191,31 @@ class UnitreeLink(Link):
                     f"{self.url}: motor {i} should be {name} and is at {angle:.2f} rad, outside its range ({low:.2f} to "
                     f"{high:.2f}): another order of joints, or no Go2."
                 )
+
+    def _find_ground(self, ground: GroundSampler, rotation: Array) -> None:
+        """Wait for a map and a place in it."""
+        end = time.monotonic() + GROUND_S
+        while self._look(ground, rotation) is None:
+            if time.monotonic() > end:
+                raise RookeryError(
+                    f"{self.url}: the policy sees the ground, and the robot sends no map of it ({MAPS}) or not its place "
+                    f"there ({POSES}): is its lidar on (docs/fly.md)?"
+                )
+            time.sleep(0.01)
+
+    def _look(self, ground: GroundSampler, rotation: Array) -> float | None:
+        """s, the runtime's clock when what is known of the ground had arrived; None where nothing is known."""
+        assert self._maps is not None and self._poses is not None
+        now = self._clock.now()
+        for pose in self._poses.take():
+            ground.take_pose(pose, now, rotation)
+        for new in self._maps.take():
+            ground.take_map(new, now)
+        found = ground.heights(rotation)
+        if found is None:
+            return None
+        self._heights = found
+        return ground.received
 
     # -- the thread --------------------------------------------------------------------------------------------
 
@@ -205,6 +254,7 @@ class UnitreeLink(Link):
             SPECIFIC_FORCE: imu["accelerometer"].copy(), FOOT_FORCES: record["foot_force"][_FEET].astype(np.float32),
         }  # fmt: skip
         estimates = self._estimator.update(values, measured)
+        ground = None if self._ground is None else self._see(self._ground, values["rotation"], estimates, measured)
         slow = float(np.abs(values["joint velocities"]).max()) < STILL_RAD_S
         if self._order is not None:
             values |= {name: self._order.from_vehicle(values[name]) for name in joints}
@@ -219,7 +269,18 @@ class UnitreeLink(Link):
             battery=int(battery["soc"]) / 100.0 if battery["soc"] or battery["cell_vol"].any() else None,
             armed=self._armed(bool((motors["mode"] == SERVO).all())),
             landed=self._still_since is not None and now - self._still_since >= STILL_S, estimates=estimates,
+            ground=ground,
         )  # fmt: skip
+
+    def _see(self, ground: GroundSampler, rotation: Array, estimates: dict[str, Array], measured: float) -> float:
+        """Add the heights of the ground to the estimates; see `Reading.ground`."""
+        dt = 0.0 if self._reading is None else measured - self._reading.measured
+        if 0.0 < dt < OVERTAKEN_S:
+            ground.move(estimates["velocity"], dt)
+        arrived = self._look(ground, rotation)
+        assert self._heights is not None  # `open` has waited for the first
+        estimates[ground.name] = self._heights
+        return -np.inf if arrived is None else arrived
 
     def _armed(self, servo: bool) -> bool | None:
         """True where the motors' mode says so; of a robot that does not tell it, only that it was asked to be off."""

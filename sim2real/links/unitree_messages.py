@@ -81,6 +81,10 @@ class Message:
         """Name of its type in IDL, with dots."""
         return f"{_MODULE}.{self.name}"
 
+    def declare(self, dds: Any) -> Any:
+        """A class of cyclonedds of its type."""
+        return _declare(dds, self.dtype, self.typename, self.parts)
+
     def new(self) -> Record:
         """A message of zeros: a 0-d record."""
         return np.zeros((), self.dtype)
@@ -98,6 +102,27 @@ class Message:
         raw = np.zeros(self.dtype.itemsize + 1, np.uint8)
         raw[self._places] = np.frombuffer(data, np.uint8, self.size)
         return raw[:-1].view(self.dtype)[0:1].reshape(())
+
+
+def _declare(dds: Any, dtype: np.dtype[Any], typename: str, parts: Mapping[str, str]) -> Any:
+    """An IDL struct of a record's dtype."""
+    types = dds.idl.types
+    plain = {
+        "uint8": types.byte, "uint16": types.uint16, "int16": types.int16, "int32": types.int32, "uint32": types.uint32,
+        "float32": types.float32,
+    }  # fmt: skip
+    module = typename.rpartition(".")[0]
+    fields = {}
+    assert dtype.names is not None
+    for name in dtype.names:
+        inner: Any = dtype[name]
+        base, shape = inner.subdtype or (inner, ())
+        if base.names is None:
+            kind = plain[base.name]
+        else:
+            kind = _declare(dds, base, f"{module}.{parts[name]}", {})
+        fields[name] = types.array[kind, shape[0]] if shape else kind
+    return dds.idl.make_idl_struct(typename.rpartition(".")[2], typename, fields)
 
 
 def _walk(dtype: np.dtype[Any], at: int, places: list[int], padding: int) -> None:

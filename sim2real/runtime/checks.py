@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.terms import Sensor
 from rookery.sim2real.links.link import Identity
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.reading import Array
@@ -57,10 +58,10 @@ def check_vehicle(controller: Controller, identity: Identity, url: str, commands
             continue
         if q.name == "target":  # where it takes off to, unless the operator says another one
             continue
-        raise refuse(
-            f"{line}.observation", f"{q.name!r}, a measured quantity or a command (--command \"{q.name}=...\")",
-            ", ".join(identity.quantities),
-        )  # fmt: skip
+        kind = f'a measured quantity or a command (--command "{q.name}=...")'
+        if isinstance(q, Sensor):
+            kind = "which a sensor sees"
+        raise refuse(f"{line}.observation", f"{q.name!r}, {kind}", ", ".join(identity.quantities))
     for name in commands:
         if name not in {q.name for q in controller.wanted}:
             wanted = ", ".join(repr(q.name) for q in controller.wanted if q.name not in identity.quantities)

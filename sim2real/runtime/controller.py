@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rookery.sim.errors import RookeryError, unknown
-from rookery.sim.terms.expression import Quantity, Recorded, Sensor
+from rookery.sim.terms import GroundScan, Quantity, Recorded, Sensor
 from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.bundle import bundle_files
 from rookery.sim2real.export.check import open_onnx, read_bundle_contract, read_weights
@@ -58,10 +58,9 @@ def check_terms(group: ContractGroup) -> None:
                 f"the contract says the term {term.name} in words alone ({expression.formula}): export the policy again with "
                 "`rookery export RUN --out DIR`."
             )
-        if isinstance(expression, Sensor):
-            raise RookeryError(
-                f"the term {term.name} is filled by a sensor ({expression.name}), which no link gives yet."
-            )
+        for q in expression.leaves():
+            if isinstance(q, Sensor) and not isinstance(q, GroundScan):
+                raise RookeryError(f"the term {term.name} is filled by a sensor ({q.name}), which no link gives yet.")
 
 
 class Controller:

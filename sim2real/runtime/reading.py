@@ -31,6 +31,8 @@ class Reading:
         mode: the vehicle's own name of what it is doing.
         estimates: quantities that an estimator adds (see rookery.sim2real.runtime.estimation), apart from those that are
             measured: they go on changing where measurements have frozen.
+        ground: s, the runtime's clock when the map of the ground arrived, or the place in it, the older of the two; minus
+            infinity where there is none that can be used, None for a policy that sees no ground.
     """
 
     received: float
@@ -41,3 +43,4 @@ class Reading:
     landed: bool | None = None
     mode: str = ""
     estimates: Mapping[str, Array] = field(default_factory=dict)
+    ground: float | None = None

@@ -92,6 +92,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
     if (limits->stale_s > 0.0 && !(s->now - s->received <= limits->stale_s)) return SAFETY_STALE;
     if (limits->frozen_s > 0.0 && !(s->received - memory->changed <= limits->frozen_s)) return SAFETY_FROZEN;
     if (!sound) return SAFETY_CLOCK;
+    if (limits->ground_s > 0.0 && !(s->ground <= limits->ground_s)) return SAFETY_GROUND;
     if (limits->policy_s > 0.0 && s->policy >= 0.0 && !(s->now - s->policy <= limits->policy_s)) return SAFETY_HUNG;
     int fault = body_fault(limits, s);
     if (fault == SAFETY_OK) {

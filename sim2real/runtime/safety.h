@@ -24,6 +24,7 @@ enum safety_fault {
     SAFETY_STALE,        /* the newest measurement is too old */
     SAFETY_FROZEN,       /* measurements arrive and never change */
     SAFETY_CLOCK,        /* the vehicle's clock went back, or ran away from ours */
+    SAFETY_GROUND,       /* the map of the ground is too old */
     SAFETY_HUNG,         /* the policy's step has not returned in time */
     SAFETY_TILT,         /* the body leans too far */
     SAFETY_FENCE,        /* too far from the target */
@@ -47,6 +48,7 @@ typedef struct {
     double frozen_s;      /* that measurements arrive and do not differ */
     double clock_s;       /* how far the vehicle's clock may run from ours since the beginning */
     double policy_s;      /* since the policy's last step */
+    double ground_s;      /* age of a map of the ground */
     double tilt;          /* rad, between body z and world z */
     double fence;         /* m, from the target */
     double lowest;        /* m, of the body */
@@ -73,6 +75,7 @@ typedef struct {
     double received;      /* when the newest measurement arrived */
     double measured;      /* the vehicle's own clock at that measurement */
     double policy;        /* when the policy's step last returned; negative before its first */
+    double ground;        /* age of the newest map of the ground and of the place in it; 0 where the policy sees none */
     double battery;       /* share that is left; negative: not known */
     int misses;           /* late control steps in a row */
     int operator_stop;

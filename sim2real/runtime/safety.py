@@ -28,7 +28,8 @@ _POINTER = ctypes.c_void_p
 class _Limits(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_double) for name in (
-            "stale_s", "silent_s", "frozen_s", "clock_s", "policy_s", "tilt", "fence", "lowest", "highest", "spin", "battery",
+            "stale_s", "silent_s", "frozen_s", "clock_s", "policy_s", "ground_s", "tilt", "fence", "lowest", "highest", "spin",
+            "battery",
         )),
         *((name, ctypes.c_int) for name in ("misses", "joints", "commands")),
         *((name, _FLOATS) for name in (
@@ -39,7 +40,7 @@ class _Limits(ctypes.Structure):
 
 class _Sample(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_double) for name in ("now", "heard", "received", "measured", "policy", "battery")),
+        *((name, ctypes.c_double) for name in ("now", "heard", "received", "measured", "policy", "ground", "battery")),
         *((name, ctypes.c_int) for name in ("misses", "operator_stop", "disarmed", "count")),
         *((name, _POINTER) for name in (
             "values", "position", "target", "rotation", "angular_velocity", "joint_position", "joint_torque",
@@ -151,7 +152,7 @@ class SafetyFilter:
 
     def _fill(self, limits: Limits, group: ContractGroup) -> None:
         to = self._limits
-        for name in ("stale", "silent", "frozen", "clock", "policy"):
+        for name in ("stale", "silent", "frozen", "clock", "policy", "ground"):
             setattr(to, f"{name}_s", getattr(limits, f"{name}_ms") / 1e3)
         to.tilt = math.radians(limits.tilt_deg)
         to.fence, to.lowest, to.highest = limits.fence_m, limits.lowest_m, limits.highest_m
@@ -188,6 +189,7 @@ class SafetyFilter:
         s = self._sample
         s.now, s.heard, s.received, s.measured = now, heard, reading.received, reading.measured
         s.policy = policy
+        s.ground = 0.0 if reading.ground is None else now - reading.ground
         s.battery = -1.0 if reading.battery is None else reading.battery
         s.misses, s.operator_stop, s.disarmed = misses, stop, not armed
         flat = (

@@ -27,6 +27,7 @@ FAULTS = {
     "stale": "measurements are too old",
     "frozen": "measurements do not change",
     "clock": "the vehicle's clock jumped",
+    "ground": "the map of the ground is too old",
     "hung": "the policy's step did not return in time",
     "tilt": "the body leans too far",
     "fence": "it is too far from its target",
@@ -69,6 +70,7 @@ class Limits:
         200.0  # ms, that the vehicle's clock may run from ours; a minute of two crystals of 100 ppm makes 12
     )
     policy_ms: float = 50.0  # ms, since the policy's step last returned
+    ground_ms: float = 300.0  # ms, age of a map of the ground: lidars make about 15 a second, and the ground stays
     misses: int = 5  # late control steps in a row
     tilt_deg: float = 60.0  # deg; of a multirotor, most of which train with starts within 30
     fence_m: float = math.inf  # m, from the target; the contract's distance_from_target where it has one
@@ -83,7 +85,7 @@ class Limits:
         for f in dataclasses.fields(self):
             if math.isnan(getattr(self, f.name)):
                 raise RookeryError(f"{f.name} must be a number, got nan.")
-        for name in ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "misses"):
+        for name in ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "ground_ms", "misses"):
             if getattr(self, name) < 0:
                 raise RookeryError(f"{name} must not be below 0 (0 switches it off), got {getattr(self, name):g}.")
         if not self.command_change > 0.0:

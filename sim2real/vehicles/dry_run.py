@@ -68,5 +68,5 @@ def world_of(contract: Contract, group: ContractGroup) -> tuple[str, dict[str, A
         return contract.task_id, dict(given)
     if family == "multirotor":
         return "drone-hover", {k: given[k] for k in ("drone",) if k in given}
-    robot = {k: given[k] for k in ("robot",) if k in given}
+    robot = {k: v for k, v in given.items() if k == "robot" or k.startswith("terrain")}
     return "go2-velocity", robot | {"dt": DRIVE_DT, "control_dt": contract.control_dt}

@@ -7,18 +7,21 @@ fail-safe that only damps where set-points stop.
     vehicle.step()                                             # control_dt of physics, the drives at every physics step
     vehicle.sense()                                            # a Reading
 
-It lies on the ground with folded legs at first. Drives that are not armed damp too: a robot that stands is never dropped.
+It lies on the ground with folded legs at first, on terrain where an episode of the task would begin. Drives that are not armed
+damp too: a robot that stands is never dropped.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import mujoco
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from rookery.robots.quadrupeds.gaits import FOLDED
@@ -64,7 +67,7 @@ class JointVehicle:
     """See the module.
 
     Args:
-        env: one world of a quadruped's task, flat and without an arm; its physics step is that of the drives.
+        env: one world of a quadruped's task, without an arm; its physics step is that of the drives.
         joints: names in the vehicle's order; None for that of Unitree's motors, right before left.
         noise: factor on NOISE.
         seed: of the noise.
@@ -82,11 +85,8 @@ class JointVehicle:
         held: bool = False,
     ) -> None:  # fmt: skip
         task = env.task
-        legs = isinstance(task, LeggedTask) and task.robot.arm is None and task.terrain is None
-        if not isinstance(task, LeggedTask) or not legs or env.num_envs != 1:
-            raise RookeryError(
-                "a jointed vehicle needs one world of a quadruped's task on flat ground, without an arm."
-            )
+        if not isinstance(task, LeggedTask) or task.robot.arm is not None or env.num_envs != 1:
+            raise RookeryError("a jointed vehicle needs one world of a quadruped's task, without an arm.")
         self.kind = task.model
         of = self.kind.joints
         self.joints = tuple(joints) if joints is not None else tuple(of[i + k] for i in (3, 0, 9, 6) for k in range(3))
@@ -119,15 +119,22 @@ class JointVehicle:
         self._steps = 0
         self._heard = -np.inf
         self._still = 0.0
-        self._lie_down(np.clip(FOLDED, self.kind.lower, self.kind.upper)[places])
+        self._terrain = None if task.terrain is None else task.ground
+        start = np.zeros(3)
+        if self._terrain is not None:
+            env.reset()
+            start[:2], start[2] = task.robot.base.pos[0, 0, :2], task.robot.yaw[0]
+        self._lie_down(np.clip(FOLDED, self.kind.lower, self.kind.upper)[places], start)
 
-    def _lie_down(self, folded: NDArray[np.float64]) -> None:
-        height = (HELD_HEIGHT if self._held else 0.5) * self.kind.stand_height
-        self._data.qpos[:7] = (0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0)
+    def _lie_down(self, folded: NDArray[np.float64], start: NDArray[np.float64]) -> None:
+        """Lie at [3] x, y and heading, m and rad."""
+        height = (HELD_HEIGHT if self._held else 0.5) * self.kind.stand_height + float(self.ground(start[:2]))
+        turn = math.cos(0.5 * start[2]), 0.0, 0.0, math.sin(0.5 * start[2])
+        self._data.qpos[:7] = (*start[:2], height, *turn)
         self._data.qpos[self._q] = folded
         for _ in range(round(1.5 / self.period)):
             self.step()
-        self._data.qpos[:2] = 0.0
+        self._data.qpos[:2] = start[:2]
         self._steps = 0
 
     def _damping(self) -> _Setpoint:
@@ -189,6 +196,13 @@ class JointVehicle:
     def lying(self) -> bool:
         """True where the drives only damp, and nothing has moved for STILL_S."""
         return self._still >= STILL_S
+
+    def ground(self, points: ArrayLike) -> NDArray[np.float64]:
+        """[...] m, world: heights of the ground at [..., 2] m, world."""
+        places = np.asarray(points, float)
+        if self._terrain is None:
+            return np.zeros(places.shape[:-1])
+        return self._terrain.at(torch.from_numpy(places)).double().numpy()
 
     # -- physics -----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Our simulated Go2 at the low level of a real one: `rt/lowstate` out and `rt/lowcmd` in by DDS, at 500 Hz.
 
-It also tells its true place and velocity as `rt/sportmodestate`, as Unitree's simulation does (unitree_mujoco); a real robot is
-silent there while its sport mode is off. A set-point arms it. Where set-points stop its drives only damp, until there has been
+Its lidar's map of the ground and its place in that come as `rt/utlidar/height_map_array` and `rt/utlidar/robot_pose`. It also
+tells its true place and velocity as `rt/sportmodestate`, as Unitree's simulation does (unitree_mujoco); a real robot is silent
+there while its sport mode is off. A set-point arms it. Where set-points stop its drives only damp, until there has been
 none for RELEASE_S.
 """
 
@@ -17,6 +18,7 @@ from rookery.robots.quadrupeds.model import LEGS
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.links.dds import Participant
 from rookery.sim2real.links.frames import euler
+from rookery.sim2real.links.height_map import HEIGHT_MAP, MAPS, POSES, TRUNK_POSE, HeightMap, TrunkPose
 from rookery.sim2real.links.motion_switcher import MotionSwitcher
 from rookery.sim2real.links.unitree import COMMANDS, PERIOD_S, STATES
 from rookery.sim2real.links.unitree_messages import (
@@ -35,10 +37,13 @@ from rookery.sim2real.links.unitree_messages import (
 )
 from rookery.sim2real.runtime.reading import FOOT_FORCES, SPECIFIC_FORCE, Array, Reading
 from rookery.sim2real.vehicles.joints import JointVehicle
+from rookery.sim2real.vehicles.lidar_map import MAP_S, LidarMap
 from rookery.sim2real.vehicles.network import NetworkConfig, PacketChannel
 
 TRUTH = "rt/sportmodestate"
 TRUTH_STEPS = 10  # control steps between two messages of it
+POSE_STEPS = 3  # control steps between two places in the map: a Go2 sends about 150 a second
+MAP_STEPS = round(MAP_S / PERIOD_S)
 RELEASE_S = 1.0  # s without set-points after which the next one arms it again
 CHARGE = 90  # %, of the battery
 N = len(MOTORS)
@@ -77,9 +82,13 @@ class UnitreeGo2:
         self._commands = participant.reader(COMMANDS, LOW_CMD)
         self._states = participant.writer(STATES, LOW_STATE)
         self._truths = participant.writer(TRUTH, SPORT_MODE_STATE)
+        self._maps = participant.writer(MAPS, HEIGHT_MAP)
+        self._poses = participant.writer(POSES, TRUNK_POSE)
+        self._lidar = LidarMap(vehicle, vehicle.noise, seed)
         self._switcher = MotionSwitcher(participant, mode)
         self._arriving: PacketChannel[Record] = PacketChannel(config, 2 * seed + 1)
         self._leaving: PacketChannel[Record] = PacketChannel(config, 2 * seed)
+        self._leaving_ground: PacketChannel[HeightMap | TrunkPose] = PacketChannel(config, 2 * seed)
         self._steps = 0
         self._heard = -math.inf
 
@@ -115,10 +124,23 @@ class UnitreeGo2:
         self._leaving.put(self.vehicle.now, self._state(self.vehicle.sense()))
         for record in self._leaving.take(self.vehicle.now):
             self._states.write(record)
+        self._send_ground()
         if self._steps % TRUTH_STEPS == 0:
             self._truths.write(self._truth(self.vehicle.truth()))
             self._switcher.serve()
         self._steps += 1
+
+    def _send_ground(self) -> None:
+        now = self.vehicle.now
+        if self._steps % POSE_STEPS == 0:
+            self._leaving_ground.put(now, self._lidar.pose())
+        if self._steps % MAP_STEPS == 0:
+            self._leaving_ground.put(now, self._lidar.map())
+        for message in self._leaving_ground.take(now):
+            if isinstance(message, HeightMap):
+                self._maps.write(message)
+            else:
+                self._poses.write(message)
 
     def _state(self, reading: Reading) -> Record:
         out = LOW_STATE.new()
@@ -148,7 +170,7 @@ class UnitreeGo2:
 
     def close(self) -> None:
         """Leave the domain."""
-        del self._commands, self._states, self._truths, self._switcher
+        del self._commands, self._states, self._truths, self._switcher, self._maps, self._poses
 
 
 def _imu(record: Record, values: Mapping[str, Array]) -> None:

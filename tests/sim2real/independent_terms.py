@@ -82,7 +82,7 @@ def evaluate(e: Values, now: Values, before: Values) -> Vector:  # noqa: C901 - 
         return evaluate(e[name], now, before)
 
     match e["kind"]:
-        case "quantity" | "clock" | "sensor":
+        case "quantity" | "clock" | "sensor" | "ground_scan":
             out = np.asarray(now[e["name"]], float).reshape(-1)
             assert out.shape == (e["count"],), f"{e['name']} has {out.shape}"
             return out

@@ -30,6 +30,7 @@ struct Reading {
     Known armed = Known::unknown;  /* motors may turn */
     Known landed = Known::unknown; /* it stands on the ground */
     bool engaged = false;          /* it follows this link's set-points */
+    double ground = -1.0;          /* s, the loop's clock when the newest map of the ground arrived; below 0: it sees none */
     std::vector<float> values;     /* of all quantities, see Robot; a link writes those that it measures */
 };
 

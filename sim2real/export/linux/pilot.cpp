@@ -89,6 +89,7 @@ int Pilot::judge(double now, int late)
     s.received = reading_.received;
     s.measured = reading_.measured;
     s.policy = flying ? policy_stamp_.load() : -1.0;
+    s.ground = reading_.ground < 0.0 ? 0.0 : now - reading_.ground;
     s.battery = static_cast<double>(reading_.battery);
     s.misses = late;
     s.operator_stop = operator_.stop != 0;

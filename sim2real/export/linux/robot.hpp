@@ -33,7 +33,7 @@ extern const char *const reaction_names[reactions];
 
 /* Limits of the safety filter, by the names of a safety file's [limits]; docs/fly.md has what each means. */
 struct Limits {
-    double stale_ms, silent_ms, frozen_ms, clock_ms, policy_ms;
+    double stale_ms, silent_ms, frozen_ms, clock_ms, policy_ms, ground_ms;
     double misses; /* a whole number */
     double tilt_deg, fence_m, lowest_m, highest_m, spin_deg_s, battery, collision, command_change;
 };

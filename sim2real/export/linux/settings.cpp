@@ -14,8 +14,8 @@ const char *const family_names[3] = {"multirotor", "joints", "arm"};
 const char *const reaction_names[reactions] = {"land", "stop", "damp", "hold", "sit"};
 
 const char *const fault_names[SAFETY_FAULTS] = {
-    "", "operator", "not_finite", "silent", "stale", "frozen", "clock", "hung", "tilt", "fence", "height", "spin", "joint",
-    "torque", "speed", "collision", "disarmed", "deadline", "battery", "command",
+    "", "operator", "not_finite", "silent", "stale", "frozen", "clock", "ground", "hung", "tilt", "fence", "height", "spin",
+    "joint", "torque", "speed", "collision", "disarmed", "deadline", "battery", "command",
 };
 
 const char *const fault_texts[SAFETY_FAULTS] = {
@@ -26,6 +26,7 @@ const char *const fault_texts[SAFETY_FAULTS] = {
     "measurements are too old",
     "measurements do not change",
     "the vehicle's clock jumped",
+    "the map of the ground is too old",
     "the policy's step did not return in time",
     "the body leans too far",
     "it is too far from its target",
@@ -54,7 +55,8 @@ struct Key {
 constexpr Key keys[] = {
     {"stale_ms", &Limits::stale_ms, true},       {"silent_ms", &Limits::silent_ms, true},
     {"frozen_ms", &Limits::frozen_ms, true},     {"clock_ms", &Limits::clock_ms, true},
-    {"policy_ms", &Limits::policy_ms, true},     {"misses", &Limits::misses, true},
+    {"policy_ms", &Limits::policy_ms, true},     {"ground_ms", &Limits::ground_ms, true},
+    {"misses", &Limits::misses, true},
     {"tilt_deg", &Limits::tilt_deg, false},      {"fence_m", &Limits::fence_m, false},
     {"lowest_m", &Limits::lowest_m, false},      {"highest_m", &Limits::highest_m, false},
     {"spin_deg_s", &Limits::spin_deg_s, false},  {"battery", &Limits::battery, false},
@@ -203,6 +205,7 @@ safety_limits filter_limits(const Robot &robot, const Limits &limits)
     out.frozen_s = limits.frozen_ms / 1e3;
     out.clock_s = limits.clock_ms / 1e3;
     out.policy_s = limits.policy_ms / 1e3;
+    out.ground_s = limits.ground_ms / 1e3;
     out.tilt = limits.tilt_deg * pi / 180.0;
     out.fence = limits.fence_m;
     out.lowest = limits.lowest_m;

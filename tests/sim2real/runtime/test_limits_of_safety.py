@@ -16,7 +16,7 @@ from rookery.sim2real.runtime.safety import SafetyFilter
 from rookery.sim2real.runtime.settings import Limits, frozen_ms
 from tests.sim2real.runtime.flights import library
 
-COUNTED = ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "misses")
+COUNTED = ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "ground_ms", "misses")
 
 
 @pytest.mark.parametrize("name", COUNTED)
