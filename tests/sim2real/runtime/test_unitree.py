@@ -119,7 +119,7 @@ def fill(record: um.Record, rng: np.random.Generator) -> None:
 def test_the_wire_is_that_of_cyclone_dds(message: um.Message) -> None:
     """Its own serializer packs the same members to the same bytes; C structs are as large as Unitree's (its crc.py)."""
     record = random_record(message.dtype, np.random.default_rng(1))
-    kind = dds._declare(dds.cyclone(), message.dtype, message.typename, message.parts)
+    kind = message.declare(dds.cyclone())
     wire = as_object(kind, record).serialize(use_version_2=False)
     assert wire[:4] == dds.LITTLE
     assert message.to_wire(record) == wire[4 : 4 + message.size]

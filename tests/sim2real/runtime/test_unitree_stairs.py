@@ -10,7 +10,7 @@ import shlex
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -108,6 +108,14 @@ def test_messages_are_what_cyclonedds_makes_of_the_same_fields() -> None:
     np.testing.assert_allclose(made.position, (1.0, 2.0, 3.0))
     np.testing.assert_allclose(made.rotation, (0.8, 0.0, 0.6, 0.0))
     assert TRUNK_POSE.to_wire(TrunkPose(7.25, np.array((1.0, 2.0, 3.0)), np.array((0.8, 0.0, 0.6, 0.0)))) == theirs[4:]
+
+
+def test_only_types_that_unitrees_dds_knows_are_announced() -> None:
+    """See test_unitree.py."""
+    for message in (HEIGHT_MAP, TRUNK_POSE):
+        members = repr(get_type_hints(message.declare(cyclone()), include_extras=True))
+        assert "float" in members
+        assert not re.search(r"\bu?int8\b", members)
 
 
 def test_messages_go_over_dds() -> None:
