@@ -148,6 +148,16 @@ def add_turning(state, steps, counted_from, turned, counted):
     t.addcmul_(vertical, counts[:, None])
 
 
+def begin_turning(ids, turned, counted):
+    turned[ids] = 0.0
+    counted[ids] = 0.0
+
+
+def yaw_drift(turned, counted, drift):
+    t, c, out = tensors(turned, counted, drift)
+    out.copy_((t / c.clamp_min(1.0)[:, None]).abs().amax(1))
+
+
 def pursuit_metrics(steps, max_steps, most, distance, error_sum, error_count, crashed, success, error, crash):
     n, d, e, c, hit = tensors(steps, distance, error_sum, error_count, crashed)
     ok, far, fell = tensors(success, error, crash)
@@ -311,6 +321,8 @@ CASES = (
             (drones, "to_body", to_body),
             (drones, "pursue", pursue),
             (turning, "add_turning", add_turning),
+            (turning, "begin_turning", begin_turning),
+            (turning, "yaw_drift", yaw_drift),
             (drones, "pursuit_metrics", pursuit_metrics),
             (drones, "detect_crashes", detect_crashes),
             (drones, "first_cause", first_cause),

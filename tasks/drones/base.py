@@ -157,6 +157,7 @@ class DroneTask(Task):
         self.child("drones", self.drones)
         self.buffer("target", n, a, 3)
         self._ground = self.buffer("ground_height", n).numpy()
+        self._clock = self.steps.numpy()
         self.turning = Turning(n, a)
         self.child("turning", self.turning)
         self.buffer("last_action", n, a, 4)
@@ -221,7 +222,7 @@ class DroneTask(Task):
         state[:, :, 2] = np.maximum(state[:, :, 2], lowest[:, None])
         self.drones.reset(ids, torch.from_numpy(state))
         kernels.begin(where, *self._fresh)
-        self.turning.reset(ids)
+        self.turning.reset(where)
         for controller in self._controllers:
             controller.reset(ids)
         self._outdated.begin(ids)
@@ -312,7 +313,7 @@ class DroneTask(Task):
         drone = self.drone
         self._detected = True
         state = self.drones.bodies.state.numpy()
-        self.turning.add(state, self.steps.numpy())
+        self.turning.add(state, self._clock)
         kernels.detect_crashes(
             state, self._ground, drone.body_radius, drone.body_height, TOUCHING_M,
             out_of_bounds.numpy(), _NOBODY if collision is None else collision.numpy(), *self._crash,

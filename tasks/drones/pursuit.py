@@ -48,7 +48,6 @@ class Pursuit(DroneTask):
         self.buffer("error_sum", n, a)
         self.buffer("error_count", n)
         self._errors = self.distance.numpy(), self.error_sum.numpy(), self.error_count.numpy()
-        self._clock = self.steps.numpy()
         self._out_of_bounds = torch.zeros(n, a, dtype=torch.bool)
         self._out = self._out_of_bounds.numpy()
         self._closeness = {name: torch.zeros(n, a) for name in ("near", "on_target")}

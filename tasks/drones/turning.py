@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
+import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -41,11 +43,11 @@ class Turning(Buffers):
         self.buffer("turned", num_envs, drones)  # rad/s, summed
         self.buffer("counted", num_envs)  # control steps
         self._sums = self.turned.numpy(), self.counted.numpy()
+        self._drift = torch.zeros(num_envs)
 
-    def reset(self, ids: Tensor) -> None:
+    def reset(self, ids: NDArray) -> None:
         """New episodes in the worlds `ids`."""
-        self.turned[ids] = 0.0
-        self.counted[ids] = 0.0
+        begin_turning(ids, *self._sums)
 
     def add(self, state: NDArray, steps: NDArray) -> None:
         """Take in a control step.
@@ -57,8 +59,9 @@ class Turning(Buffers):
         add_turning(state, steps, self.counted_from, *self._sums)
 
     def metrics(self) -> dict[str, Tensor]:
-        """See TURNING_METRICS: [N], 0 where no step has counted yet."""
-        return {"yaw_drift": (self.turned / self.counted.clamp_min(1.0)[:, None]).abs().amax(1)}
+        """See TURNING_METRICS: [N], 0 where no step has counted yet. The tensor is reused."""
+        yaw_drift(*self._sums, self._drift.numpy())
+        return {"yaw_drift": self._drift}
 
 
 @kernel
@@ -73,3 +76,24 @@ def add_turning(state, steps, counted_from, turned, counted):  # type: ignore[no
                 # the world's z axis in body axes, against the angular velocity in body axes
                 about = 2.0 * (qx * qz - qw * qy) * s[10] + 2.0 * (qy * qz + qw * qx) * s[11]
                 turned[w, a] += about + (qw * qw - qx * qx - qy * qy + qz * qz) * s[12]
+
+
+@kernel
+def begin_turning(ids, turned, counted):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Clear the sums of `Turning` in the worlds `ids`."""
+    for w in ids:
+        counted[w] = 0.0
+        for a in range(turned.shape[1]):
+            turned[w, a] = 0.0
+
+
+@kernel
+def yaw_drift(turned, counted, drift):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """The metric [N], the last array, written, of the sums of `Turning`."""
+    for w in range(turned.shape[0]):
+        most = np.float32(0.0)
+        for a in range(turned.shape[1]):
+            mean = abs(turned[w, a]) / max(counted[w], np.float32(1.0))
+            if not mean <= most:  # so that what is no number stays to be seen
+                most = mean
+        drift[w] = most

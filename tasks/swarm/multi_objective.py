@@ -279,7 +279,7 @@ class Swarm(DroneTask):
         self.goal_before.copy_(self.goal)
         self.move_goal()
         self._evaluate(self._all)
-        self.turning.add(self.drones.bodies.state.numpy(), self.steps.numpy())
+        self.turning.add(self.drones.bodies.state.numpy(), self._clock)
         self.held.add_(1).mul_(self.met())
 
     def _evaluate(self, ids: Tensor) -> None:

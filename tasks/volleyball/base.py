@@ -270,7 +270,7 @@ class VolleyTask(Task):
         state = torch.empty(len(ids), a, 13)
         kernels.starts(draws.numpy(), *self._start, tuple(c.start_box_m), c.start_tilt, c.start_yaw, state.numpy())
         self.drones.reset(ids, state)
-        self.turning.reset(ids)
+        self.turning.reset(ids.numpy())
         if self.ball is not None:
             servers = self.servers(ids)
             ball = torch.empty(len(ids), 1, 13)
