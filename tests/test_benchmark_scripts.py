@@ -67,6 +67,7 @@ WORDS = {
     "updates": f"--repetitions 1 {OUT}",
     "updates_vs_sb3": f"--repetitions 1 {OUT}",
     "video": f"--seconds 0.2 --repeats 1 {OUT}",
+    "volley_skills": f"--episodes 1 --only go {OUT}",
     "volleyball": f"--episodes 1 {OUT}",
     "workers": "--repetitions 1 --iterations 4 --tasks drone-hover",
     "walking": f"--episodes 2 {OUT}",

@@ -33,7 +33,7 @@ NONE: Span = (0.0, 0.0)
 
 
 class Situation(NamedTuple):
-    """What happens and what is asked for in one skill; spans are of uniform draws, m and s, of the near side.
+    """One skill: how the ball comes and what is asked for; spans are of uniform draws, m and s, of the near side.
 
     Args:
         meet_x, meet_y: where the ball comes down to the height of contact; without a ball, where the drone starts.
@@ -336,7 +336,7 @@ class VolleySkill(VolleyTask):
 
 
 def command_terms() -> tuple[Term, ...]:
-    """What a drone is told, declared."""
+    """The terms of what a drone is told."""
     return (
         Term("stroke", command(STROKE, 2)),
         Term("aim", command(AIM, 3, "m", "court"), scale=0.25),
