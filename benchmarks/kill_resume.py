@@ -8,7 +8,7 @@ again where it had no checkpoint yet) and finished. All tensors of the last chec
 
 Trainings run in forks of this process, which has made one itself and so has loaded all kernels: a start takes a fraction of a
 second. The file is written after each algorithm; rows of algorithms that are not named stay in it. `dagger-gru` has a teacher
-with memory.
+with memory. On `ppo-viewer` a page that receives everything is open.
 """
 
 from __future__ import annotations
@@ -20,17 +20,22 @@ import os
 import random
 import shutil
 import signal
+import socket
 import sys
 import tempfile
+import threading
 import time
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 from machine import commit
 from result_file import told, write_result
 from safetensors.torch import load_file
+from viewer import PRINTED, received
+from websockets.exceptions import WebSocketException
 
 import rookery.experiments.training  # noqa: F401 (imported before the forks)
 from rookery.cli.main import main as command_line
@@ -70,6 +75,8 @@ JOINT = [*PPO, "--skills", "skills.toml", "--skill-warmup", "1", "--learn-skills
 DAGGER = ["--steps", "6144", "--rollout-steps", "16", "--batch", "128"]
 WORDS = {
     "ppo": ["ppo", *PPO],
+    "ppo-shards": ["ppo", *PPO, "--engine", "mujoco", "--shards", "2"],
+    "ppo-viewer": ["ppo", "--steps", "32768", *PPO[2:], "--viewer", "--viewer-port", "0"],
     "ppo-gru": ["ppo", *PPO, "--memory", "gru", "--memory-size", "8"],
     "ppo-skills": ["ppo", *JOINT, "together"],
     "ppo-skills-by-turns": ["ppo", *JOINT, "alternating", "--skill-turns", "2"],
@@ -91,6 +98,8 @@ WORDS = {
 """Algorithm and options of each training by its name in the table: 32 worlds, a checkpoint after each update."""
 TASKS = {"dagger-MT10": "MT10"}
 """Tasks of trainings that are not of `TASK`; in the names, so that folders have them too."""
+OWN_PROCESS = ("MT10", "shards", "viewer")
+"""In the names of trainings that a fork cannot make: with kernels on OpenMP's threads, or processes or threads of their own."""
 FROM_DEMONSTRATIONS = ("sac-demonstrations", "bc")
 COLUMNS = [
     {"key": "algorithm", "title": "algorithm"},
@@ -102,15 +111,24 @@ COLUMNS = [
 ]
 METRICS = {"equal": "all tensors of the last checkpoint and of the policy as in an undisturbed training"}
 LIMIT_S = 900.0
+PATIENCE_S = 5.0
+"""s for which a viewer may outlive its training."""
+MESHES = 100_000
+"""Bytes that a page has received once its scene has begun to come; what the page itself is made of is less."""
+PAGES: dict[Path, Page] = {}
+"""By folder of a training, the page that looks at it."""
 """Bound of a training's duration, on a busy machine."""
 
 
 def launch(words: list[str]) -> int:
-    """A training in a fork, or in a new process where its task's kernels have run on OpenMP's threads, which forks lack; its
-    process id."""
-    if any(task in word for task in TASKS.values() for word in words):
+    """A training in a fork, or in a new process where a fork cannot make it; its process id."""
+    if needs_own_process(Path(words[-1]).name):  # of --out or --resume: a folder has its training's name
         command = [sys.executable, "-m", "rookery", "train", *words]
-        silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
+        printed = Path(f"{words[-1]}.txt")
+        printed.write_text("")
+        if "--viewer" in words:
+            PAGES[Path(words[-1])] = Page(printed)
+        silent = [(os.POSIX_SPAWN_OPEN, 1, str(printed), os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
         return os.posix_spawn(sys.executable, command, os.environ, file_actions=silent)
     process = os.fork()
     if process:
@@ -124,6 +142,39 @@ def launch(words: list[str]) -> int:
         code = command_line(["train", *words])
     finally:
         os._exit(code)
+
+
+def needs_own_process(name: str) -> bool:
+    """True for the training of a name, or in a folder of that name, that a fork cannot make."""
+    return any(own in name for own in OWN_PROCESS)
+
+
+class Page(threading.Thread):
+    """A page of a training's viewer, from its first moment until the viewer ends.
+
+    Args:
+        printed: file of what the training prints.
+
+    Attributes:
+        place: host and port of the viewer, once it has told them.
+        received: bytes so far.
+    """
+
+    def __init__(self, printed: Path) -> None:
+        super().__init__(daemon=True)
+        self.printed = printed
+        self.place: tuple[str, int] | None = None
+        self.received = 0
+        self.start()
+
+    def run(self) -> None:
+        with suppress(OSError, WebSocketException):  # the folder is removed, the viewer ends
+            while not (found := PRINTED.search(self.printed.read_text())):
+                time.sleep(0.05)
+            place = urlsplit(found[1])
+            self.place = str(place.hostname), int(place.port or 0)
+            for size, _ in received(found[1]):
+                self.received += size
 
 
 def wait(process: int, limit_s: float) -> int | None:
@@ -172,8 +223,9 @@ def measure(algorithm: str, words: list[str], moments: int, chance: random.Rando
         for none), seconds after the start, and the names of tensors that differ at the end.
     """
     torch.set_num_threads(1)
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        command_line(["train", *words, "--out", str(folder / f"{algorithm}-loaded")])
+    if not needs_own_process(algorithm):  # loads what the forks need
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            command_line(["train", *words, "--out", str(folder / f"{algorithm}-loaded")])
     whole = folder / algorithm
     duration = finish([*words, "--out", str(whole)])
     wanted = tensors(whole)
@@ -190,13 +242,14 @@ def measure(algorithm: str, words: list[str], moments: int, chance: random.Rando
         os.waitpid(process, 0)
         seconds = time.monotonic() - start
         steps = newest_steps(run)
+        seen = watched(run)
         if not steps:
             shutil.rmtree(run, ignore_errors=True)
             finish([*words, "--out", str(run)])
         elif steps < total:
             finish(["--resume", str(run)])
         wrong = differences(wanted, tensors(run))
-        kills.append({"steps": steps, "seconds": round(seconds, 3), "differences": wrong})
+        kills.append({"steps": steps, "seconds": round(seconds, 3), "differences": wrong} | seen)
         print(
             f"{algorithm}: killed after {seconds:.2f} s, {steps} of {total} steps saved, {len(wrong)} differences",
             flush=True,
@@ -204,12 +257,46 @@ def measure(algorithm: str, words: list[str], moments: int, chance: random.Rando
     return {"duration_s": round(duration, 2), "total_steps": total, "tensors": len(wanted), "kills": kills}
 
 
+def watched(run: Path) -> dict[str, Any]:
+    """Bytes that the page of a killed training had received, and whether its viewer has ended too; nothing without a viewer."""
+    if run not in PAGES:
+        return {}
+    page = PAGES.pop(run)
+    deadline = time.monotonic() + PATIENCE_S
+    while (listening := listens(page.place)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return {"page_bytes": page.received, "viewer_ended": page.place is not None and not listening}
+
+
+def listens(place: tuple[str, int] | None) -> bool:
+    """True where somebody takes connections."""
+    if place is None:
+        return False
+    with suppress(OSError), socket.create_connection(place, timeout=1.0):
+        return True
+    return False
+
+
 def wait_for_steps(process: int, run: Path, steps: float, more_s: float) -> bool:
     """Wait until a checkpoint has so many steps, then for some seconds more; False where the training has ended."""
+    if run in PAGES:
+        show(process, run)
     while newest_steps(run) < steps:
         if wait(process, 0.002) is not None:
             return False
     return wait(process, more_s) is None
+
+
+def show(process: int, run: Path) -> None:
+    """Stop a training at its first checkpoint until its page has meshes: to load them takes longer than all of its steps."""
+    while not newest_steps(run):
+        if wait(process, 0.002) is not None:
+            return
+    os.kill(process, signal.SIGSTOP)
+    deadline = time.monotonic() + LIMIT_S
+    while PAGES[run].received < MESHES and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process, signal.SIGCONT)
 
 
 def newest_steps(run: Path) -> int:

@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from result_file import RESULTS, measured, told, write_result
 
@@ -38,6 +39,8 @@ SPAN_S = 8.0
 """s of a training that are compared, and before them, after the viewer was halted or somebody came."""
 STREAM_S = 5.0
 """s for which arriving poses are counted, after as long to warm up."""
+PRINTED = re.compile(r"viewer: (http://\S+) ")
+"""The address of a page, with its token."""
 CASES = {
     **{f"sent {t}": f"{t}: command to meshes sent" for t in TASKS},
     **{f"first {t}": f"{t}: command to first frame in Chromium" for t in TASKS},
@@ -112,7 +115,7 @@ def started(words: list[str], cwd: Path | None = None) -> Iterator[tuple[subproc
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            if found := re.search(r"viewer: http://(\S+)/", line):
+            if found := PRINTED.search(line):
                 break
         else:
             raise SystemExit(f"{' '.join(words)} showed no viewer")
@@ -157,7 +160,7 @@ def first_frame(task: str, repeats: int) -> dict[str, Any]:
             browser.get("about:blank")
             before = family_s(service.process.pid)
             with started(play(task)) as (process, address, begin):
-                browser.get(f"http://{address}/")
+                browser.get(address)
                 while not (found := browser.execute_script(TIMES)):
                     time.sleep(0.05)
                 worked.append(processor_s(process.pid))
@@ -180,7 +183,7 @@ def first_frame(task: str, repeats: int) -> dict[str, Any]:
 
 
 def received(address: str) -> Iterator[tuple[int, set[str]]]:
-    """The messages of a viewer as a page gets them: bytes, and the types inside."""
+    """The messages of the viewer at an address, as printed, as a page gets them: bytes, and the types inside."""
     import msgspec
     import viser
     import zstandard
@@ -191,9 +194,11 @@ def received(address: str) -> Iterator[tuple[int, set[str]]]:
         "type": "ViewerCameraMessage", "wxyz": (1.0, 0.0, 0.0, 0.0), "position": (2.0, 2.0, 2.0), "fov": 1.0, "near": 0.01,
         "far": 1000.0, "image_height": 420, "image_width": 560, "look_at": (0.0, 0.0, 0.0), "up_direction": (0.0, 0.0, 1.0),
     }  # fmt: skip
-    origin: Any = f"http://{address}"
+    place = urlsplit(address)
+    origin: Any = f"http://{place.netloc}"
+    socket_address = f"ws://{place.netloc}/?{place.query}"
     protocol: Any = [f"viser-v{viser.__version__}"]
-    with connect(f"ws://{address}/", origin=origin, subprotocols=protocol, max_size=None, compression=None) as socket:
+    with connect(socket_address, origin=origin, subprotocols=protocol, max_size=None, compression=None) as socket:
         socket.send(msgspec.msgpack.encode(camera))
         for data in socket:
             assert isinstance(data, bytes)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from rookery.cli.viewing import PageOptions, ViewerOptions
 from rookery.sim.cores import usable_cores
+from rookery.sim.parent import end_with
 
 if TYPE_CHECKING:
     from rookery.sim.env import Act, Env
@@ -100,6 +101,7 @@ def main(words: list[str]) -> int:
     from rookery.experiments.run_env import open_env
 
     run, parent, port, host, worlds = words
+    end_with(int(parent))  # at its low priority it could take minutes to see that it is alone, and hold the port
     os.nice(LOADING)
     folder = Path(run)
     server, _ = PageOptions(int(port), host).open()

@@ -6,9 +6,7 @@ python -m rookery.sim.envs.shard_process CONNECTION MEMORY PARENT      (two inhe
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import signal
 import socket
 import sys
 import traceback
@@ -22,6 +20,7 @@ from rookery.sim.env import Act
 from rookery.sim.envs.shard_messages import REPLY, Failure, ShardChannel, SharedStep
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.parent import end_with
 
 
 class ShardServer:
@@ -173,15 +172,6 @@ def _described(e: Exception) -> Failure:
     return Failure(
         "MemoryError" if isinstance(e, MemoryError) or "can't allocate memory" in text else "RuntimeError", text
     )
-
-
-def end_with(parent: int) -> None:
-    """Have this process killed when its parent ends, even while it computes or is stopped, where the system can do that."""
-    if sys.platform == "linux":
-        set_parent_death_signal = 1  # PR_SET_PDEATHSIG of sys/prctl.h
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
 
 SLOW = (
     "sac", "sac-demonstrations", "sac-gru", "dagger", "dagger-gru", "dagger-MT10", "bc", "ppo-skills", "ppo-skills-by-turns",
+    "ppo-shards", "ppo-viewer",
 )  # fmt: skip
 
 
@@ -26,3 +27,5 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(algorithm: str, tmp_path:
     (row,) = json.loads(out.read_text())["rows"]
     assert row["algorithm"] == algorithm and row["kills"] == row["equal"] == 2
     assert row["tensors"] >= 17 and all(moment["differences"] == [] for moment in row["moments"])
+    if algorithm == "ppo-viewer":
+        assert all(moment["page_bytes"] >= 100_000 and moment["viewer_ended"] for moment in row["moments"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import resource
@@ -17,6 +18,8 @@ WARM, PARTS = 2_000, 4
 MOST_MB = 4.0
 """MB that the allocator may take between two looks; a leak of 1 kB a step is 8 in 8,000 steps, one of 50 B 5 in 100,000."""
 
+C_LIBRARY = ctypes.CDLL(None)
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux's /proc"),
@@ -24,8 +27,11 @@ pytestmark = [
 
 
 def used_mb() -> float:
-    """Resident memory of this process."""
+    """Resident memory of this process, but what the allocator keeps of that which was given back: 10 to 40 MB, now more and now
+    less."""
     gc.collect()
+    if hasattr(C_LIBRARY, "malloc_trim"):
+        C_LIBRARY.malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 1e6
 
@@ -69,7 +75,7 @@ def test_nothing_grows_with_steps(task: str, worlds: int, steps: int) -> None:
     assert looks[-1] - looks[0] < MOST_MB, looks
 
 
-@pytest.mark.parametrize(("task", "shards"), [("drone-hover", 1), ("drone-hover", 2), ("go2-velocity", 1)])
+@pytest.mark.parametrize(("task", "shards"), [("drone-hover", 1), ("table-reach", 2), ("go2-velocity", 1)])
 def test_nothing_is_left_of_environments_that_were_closed(task: str, shards: int) -> None:
     def live() -> None:
         env = rookery.make(task, 4, seed=0, shards=shards)
