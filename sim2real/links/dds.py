@@ -38,6 +38,8 @@ T = TypeVar("T")
 class WireMessage(Protocol[T]):
     """A message that is packed here, such as rookery.sim2real.links.unitree_messages.Message."""
 
+    def __hash__(self) -> int: ...
+
     def declare(self, dds: Any) -> Any:
         """A new class of cyclonedds of its type."""
         ...

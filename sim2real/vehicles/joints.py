@@ -123,7 +123,8 @@ class JointVehicle:
         start = np.zeros(3)
         if self._terrain is not None:
             env.reset()
-            start[:2], start[2] = task.robot.base.pos[0, 0, :2], task.robot.yaw[0]
+            start[:2] = task.robot.base.pos[0, 0, :2].numpy()
+            start[2] = float(task.robot.yaw[0])
         self._lie_down(np.clip(FOLDED, self.kind.lower, self.kind.upper)[places], start)
 
     def _lie_down(self, folded: NDArray[np.float64], start: NDArray[np.float64]) -> None:
