@@ -123,6 +123,7 @@ class VolleyTask(Task):
 
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
+        self.given = {}  # until an environment tells
         c = self.cfg
         if c.ball not in BALLS:
             raise unknown("ball", c.ball, BALLS)
@@ -279,7 +280,7 @@ class VolleyTask(Task):
             self.referee.start(ids, ball[:, 0], servers)
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        self.commanded.copy_(self.given["drone"])
+        self.commanded.copy_(self.given.get("drone", actions["drone"]))
         self.drones.apply(actions["drone"])
 
     def advance(self) -> None:
