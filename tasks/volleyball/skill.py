@@ -18,6 +18,7 @@ from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.errors import unknown
 from rookery.sim.quantities import command
 from rookery.sim.specs import Group, Term, Weights
+from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.rewards import closeness_inverse
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig, VolleyTask
@@ -126,6 +127,7 @@ class VolleySkill(VolleyTask):
             "off_m": "m, by which the ball missed it, 10 without a hit; a drone's own distance where it flies to a place",
             "hits": "hits of the ball by the drone",
             "skill": "number of the skill, in the order of SKILLS",
+            **TURNING_METRICS,
         }
     )
 
@@ -329,6 +331,7 @@ class VolleySkill(VolleyTask):
             "off_m": torch.where(self.going, self.away, self.off),
             "hits": self.referee.total.float(),
             "skill": self.kind.float(),
+            **self.turning.metrics(),
         }
 
     def controller(self) -> plays.Act:

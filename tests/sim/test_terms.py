@@ -38,6 +38,7 @@ from rookery.sim.terms import (
     Components,
     Constant,
     Expression,
+    GroundScan,
     Heading,
     Joined,
     Largest,
@@ -86,6 +87,7 @@ EVERY: list[Expression] = [
     (TARGET + Constant((0.0, 0.0, 0.1), "m", "world"))[:2],
     last_action(4),
     Sensor("pixels", 12, "m", doc="a camera"),
+    GroundScan("heights", 2, "m", doc="a map", points=((0.1, 0.0), (0.0, -0.2)), limit=0.5),
     Recorded("x of the cart", 1, "m"),
 ]
 

@@ -43,7 +43,9 @@ def test_the_command_line_without_options_is_the_preset(task):
     settings = parsed(task).settings
     assert settings == preset(task)
     assert settings.runner.total_steps >= 1_000_000
-    assert settings.algorithm_config.rollout_steps <= 128
+    assert settings.algorithm_config.rollout_steps <= (
+        128 if settings.skills is None else 256
+    )  # of decisions few are taken
     per_update = settings.algorithm_config.rollout_steps * settings.num_envs
     assert settings.runner.total_steps >= 50 * per_update
     if task not in FAMILIES:
