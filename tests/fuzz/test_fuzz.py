@@ -31,7 +31,10 @@ def _broken(folder: Path) -> None:
     raise KeyError("x")
 
 
-@pytest.mark.parametrize(("read", "words"), [(_endless, "TooSlow"), (_greedy, "MemoryError"), (_broken, "KeyError")])
+@pytest.mark.parametrize(
+    ("read", "words"),
+    [pytest.param(_endless, "TooSlow", marks=pytest.mark.slow), (_greedy, "MemoryError"), (_broken, "KeyError")],
+)
 def test_faults_are_noticed(tmp_path: Path, read, words: str) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     target = Target("broken", lambda folder: None, "a", lambda data, rng: data, read)

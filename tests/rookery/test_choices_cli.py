@@ -80,6 +80,7 @@ def test_onnx_and_c_choose_as_torch_does_in_the_task(kind: str, runs: Path, in_t
     assert len(torch.stack(taken).unique()) > 1, "it chooses by what it observes"
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_and_is_a_start(runs: Path, in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     task = f"{FILE}:ShiftMasked"
     short = ["--num-envs", "64", "--steps"]

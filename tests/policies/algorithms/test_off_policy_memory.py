@@ -314,6 +314,7 @@ def cue_success(**changes: Any) -> float:
     return evaluate(env, act_with(sac.policies(), env), 512)["success_rate"]
 
 
+@pytest.mark.slow
 def test_what_was_shown_at_the_beginning_is_learnt_with_memory_alone() -> None:
     assert cue_success(memory="none", memory_size=64, memory_steps=16) <= 0.6
     assert cue_success() >= 0.95

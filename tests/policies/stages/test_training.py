@@ -151,7 +151,7 @@ class ToldEnv(SpotEnv):
         return {"eye": self.place.unsqueeze(-1).clone()}
 
 
-@pytest.mark.parametrize("memory", slow_but(["gru"], ["none", "gru"]))
+@pytest.mark.parametrize("memory", slow_but(["none"], ["none", "gru"]))
 def test_pictures_and_a_state_estimator_go_together(memory: str, tmp_path: Path) -> None:
     config = dataclasses.replace(
         BASE, encoder="cnn", encoder_channels=(3, 2), encoder_kernels=(3, 2), encoder_strides=(2, 1), estimator="predict",

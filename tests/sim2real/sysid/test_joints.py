@@ -136,6 +136,7 @@ def go2_report():
     return identify_joints(find_robot("go2"), go2_in_air(), fit=QUICK, profiled=(), hold_out=0.5)
 
 
+@pytest.mark.slow
 def test_a_real_go2_is_predicted_on_motion_that_was_not_fitted(go2_report):
     fitted, unseen = go2_report.errors.values()
     assert unseen["nominal"]["all"] > 20e-3
