@@ -28,6 +28,8 @@ STROKE, AIM = "1, 0 for a lob, 0, 1 for a drive, 0, 0 for none", "where the ball
 APEX, FLIGHT = "height up to which a lob rises, else 0", "how long a drive flies, else 0"
 CONTACT = "height of the ball's centre at which it is met"
 """Quantities that a drone is told."""
+TOLD = {"stroke": STROKE, "aim": AIM, "apex": APEX, "flight": FLIGHT, "contact": CONTACT}
+"""The same by term."""
 
 Span = tuple[float, float]
 NONE: Span = (0.0, 0.0)
@@ -182,16 +184,19 @@ class VolleySkill(VolleyTask):
         return torch.stack((self.apex > 0.0, self.flight > 0.0), -1).float()
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
-        told = {STROKE: self.stroke, AIM: self.aim, APEX: self.apex[:, None], FLIGHT: self.flight[:, None]}
-        told |= {CONTACT: self.contact[:, None]}
-        return {"drone": super().measured()["drone"] | {name: value[:, None] for name, value in told.items()}}
+        told = {TOLD[name]: value for name, value in self._told().items()}
+        return {"drone": super().measured()["drone"] | told}
+
+    def _told(self) -> dict[str, Tensor]:
+        """The commands to the drone now, [N, 1, D] by term."""
+        told = {"stroke": self.stroke, "aim": self.aim, "apex": self.apex[:, None], "flight": self.flight[:, None]}
+        told |= {"contact": self.contact[:, None]}
+        return {name: value[:, None] for name, value in told.items()}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_ball()
         del seen["from_anchor"]
-        told = {"stroke": self.stroke, "aim": self.aim, "apex": self.apex[:, None], "flight": self.flight[:, None]}
-        told |= {"contact": self.contact[:, None]}
-        return {"drone": self.observe_state() | seen | {name: value[:, None] for name, value in told.items()}}
+        return {"drone": self.observe_state() | seen | self._told()}
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)
@@ -201,7 +206,6 @@ class VolleySkill(VolleyTask):
         if self.cfg.skill != "any":
             kind.fill_(NAMES.index(self.cfg.skill))
         drawn = {name: low + u[:, 1 + i] * (high - low) for i, (name, (low, high)) in enumerate(self._of(kind))}
-        played = self._contacts[kind] > 0.0
         self.kind[ids] = kind
         self.contact[ids] = self._contacts[kind]
         self.apex[ids] = drawn["apex"]
@@ -215,7 +219,6 @@ class VolleySkill(VolleyTask):
         self.good[ids] = False
         self.hit_at[ids] = -1
         self._place(ids, kind, drawn, u[:, 10:])
-        self.contact[ids] *= played
 
     def _of(self, kind: Tensor) -> list[tuple[str, tuple[Tensor, Tensor]]]:
         return [(name, tuple(spans[kind].unbind(1))) for name, spans in self._spans.items()]  # type: ignore[misc]
