@@ -113,9 +113,17 @@ class Policy(ChainModule):
             events: [..., E] bool: which of `events` have happened since the control step before, at which the high level of a
                 hierarchy decides; None for none of them.
             controlled: [..., D] actions of the task's classical controller now, of a policy in which it is a skill.
+
+        Raises:
+            RookeryError: the mask is none, or the events are others in number.
         """
         if self.mask_size or action_mask is not None:
             self._check_mask(action_mask, obs)
+        if events is not None and events.shape[-1] != len(self.events):
+            raise RookeryError(
+                f"this policy decides at {len(self.events)} events ({', '.join(self.events)}), got {list(events.shape)}: give "
+                "[..., E] bool in their order."
+            )
         if obs.dim() == 2:
             context = StepContext(state, known_targets, action_mask, events, controlled)
             action = self.run(obs, context)

@@ -133,8 +133,10 @@ class ChainModule(nn.Module):
         rules, own = node.link.rules, context.state[:, node.state]
         due = rules.due(x, own[:, 0], own[:, 1:])
         if rules.events and context.events is not None:
-            places = [self.chain.events.index(name) for name in rules.events]
-            due = due | context.events[:, places].any(1)
+            names = self.chain.events
+            mine = [names.index(name) for name in dict.fromkeys(rules.events)]
+            told = context.events if len(mine) == len(names) else context.events[:, mine]
+            due = due | told.any(1)
         held = own[:, 1:], context.state[:, node.inner]
         decided, states = self._partly(node.nodes, due, x, context, held, rules.mask(x))
         left = torch.where(due, rules.durations(decided), own[:, 0]) - 1.0

@@ -110,6 +110,8 @@ class PolicyAct:
 
     def _events(self, name: str, policy: Policy, where: Any) -> Tensor | None:
         """[n, A, E] bool: events at which the policy decides that have happened to the agents of a group, or to its teams."""
+        if not policy.events:
+            return None
         found = happening(self._env.latest_events, policy.events, counted(self._env, name))
         if found is None:
             return None

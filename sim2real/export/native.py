@@ -220,8 +220,9 @@ class NativePolicy:
             if start[i]:
                 self.reset(memory)
             row = slice(i, i + 1)
-            told, free, happen = (None if x is None else x[row] for x in (known, allowed, events))
-            out[row] = self.answers(obs[row], told, memory, free, happen)
+            told = None if known is None else known[row]
+            free, happened = (None if x is None else x[row] for x in (allowed, events))
+            out[row] = self.answers(obs[row], told, memory, free, happened)
         return out
 
     def predict(self, obs: Array) -> Array:

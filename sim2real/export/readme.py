@@ -293,7 +293,7 @@ def _limits(contract: Contract, group: str) -> str:
 def _tail(contract: Contract) -> str:
     golden = ", ".join(f"`{file_name(GOLDEN, contract, group)}`" for group in contract.groups)
     events = any(g.trained.events for g in contract.groups.values())
-    more = " `events` are those of the section above, in its order." * events
+    more = " `events` are those that happen before each, in the order of the contract." * events
     memory = " `start` says before which of them a policy with memory begins anew." * any(
         g.trained.state_size for g in contract.groups.values()
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from policies_fake import FakeEnv
 from ringing import RingingOpener, random_policy, ringing_env, ringing_policy
 from skilled import skilled
 
@@ -22,7 +24,8 @@ from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.build import build_contract
+from rookery.sim2real.build import build_contract, describe
+from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.check import check_bundle
@@ -35,6 +38,7 @@ from rookery.sim2real.runtime.checks import check_vehicle
 from rookery.sim2real.runtime.controller import Controller
 
 BELL = "event bell"
+ONE = {"inner": {"policy": "inner", "shift": {"state": 0.3}}}
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +165,48 @@ def test_a_contract_of_other_events_is_refused(bundle: tuple[Path, Policy]) -> N
         told([near, {"name": "bell", "formula": "position", "expression": vector}])
     del values["groups"]["point"]["events"]
     assert all(event.told for event in Contract.from_json(values).groups["point"].events)
+
+
+def test_golden_vectors_without_their_events_are_refused(bundle: tuple[Path, Policy], tmp_path: Path) -> None:
+    folder, policy = bundle
+    shutil.copytree(folder, tmp_path / "bundle")
+    golden = dict(np.load(folder / "golden.npz"))
+    events = golden.pop("events")
+    np.savez(tmp_path / "bundle" / "golden.npz", **golden)
+    with pytest.raises(RookeryError, match=r"golden\.npz is damaged"):
+        check_bundle(tmp_path / "bundle")
+    for wrong in (events[:, :1], events.astype(np.uint8)):
+        np.savez(tmp_path / "bundle" / "golden.npz", events=wrong, **golden)
+        with pytest.raises(RookeryError, match=r"must hold events of \(\d+, 2\) booleans"):
+            check_bundle(tmp_path / "bundle")
+    with pytest.raises(RookeryError, match=r"decides at 2 events \(near, bell\), got \[1, 3\]"):
+        policy.step(torch.zeros(1, 6), policy.initial_state(1), events=torch.zeros(1, 3, dtype=torch.bool))
+
+
+@pytest.mark.slow
+def test_decisions_within_skills_hear_their_own_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hierarchy as a skill of another one, which trainings refuse: the flags of both are told apart."""
+    monkeypatch.setattr("rookery.policies.hierarchy.hierarchy._check", lambda *given: None)
+    env = FakeEnv(2)
+    env.event_names = ("bell", "tap", "gong")
+    group = env.groups["point"]
+    inner = skilled(env, {"a": random_policy(group, 1), "b": random_policy(group, 2)}, every=20, events=["gong", "tap"])
+    skills = {"inner": inner.deployed({"point": random_policy(inner.groups["point"], 3)})["point"]}
+    outer = skilled(env, skills, every=15, events=["bell", "tap"], skills=ONE)
+    policy = outer.deployed({"point": random_policy(outer.groups["point"], 4)})["point"]
+    assert policy.events == ("bell", "tap", "gong")
+    due = []
+    with torch.no_grad():
+        _, state = policy.step(torch.zeros(1, 3), policy.initial_state(1))
+        for k in range(3):
+            _, after = policy.step(torch.zeros(1, 3), state, events=torch.eye(3, dtype=torch.bool)[k : k + 1])
+            due.append(
+                [float(after[0, node.state.start]) == node.link.rules.steps[0] - 1 for node in policy.chain.decisions]
+            )
+    assert due == [[True, False], [True, True], [False, True]]
+    contract = with_stages(describe("fake", {"point": group}, 0.01), {"point": policy})
+    errors = check_bundle(export_bundle({"point": policy}, contract, tmp_path / "bundle"))
+    assert errors["onnx_max_error"] <= 1e-5 and errors["c_max_error"] <= 1e-5
 
 
 def test_an_event_that_the_task_lacks_is_refused(bundle: tuple[Path, Policy]) -> None:
