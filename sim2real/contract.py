@@ -27,6 +27,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim.values import from_json, plain
+from rookery.sim2real.decisions import DecisionEvent, events_at, parse_events
 from rookery.sim2real.group_json import group_json, parse_group
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
 from rookery.version import __version__
@@ -113,6 +114,7 @@ class ContractGroup:
         actuation: what lies between its action and the motors; None where the action goes to none, such as a skill's.
         safety: limits by quantity.
         quantization: of its weights; None for those of the training.
+        events: at which its policy decides, in the order of its chain's `events`; before training all of the task.
     """
 
     spec: Group
@@ -120,6 +122,7 @@ class ContractGroup:
     actuation: Actuation | None = None
     safety: Mapping[str, Limit] = field(default_factory=dict)
     quantization: Quantization | None = None
+    events: tuple[DecisionEvent, ...] = ()
 
     @property
     def trained(self) -> StageChain:
@@ -153,6 +156,8 @@ class ContractGroup:
         }
         if self.quantization is not None:
             own["quantization"] = plain(self.quantization)
+        if self.events:
+            own["events"] = [event.to_json() for event in self.events]
         declared = group_json(self.spec)
         return {k: declared.pop(k) for k in ("count", "observation", "action")} | own | declared
 
@@ -318,13 +323,15 @@ def fingerprint_of(values: Mapping[str, Any]) -> str:
 
 def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
     """A group from valid JSON values."""
-    stages = values["stages"]
+    stages = None if values["stages"] is None else StageChain.from_json(values["stages"])
+    events = parse_events(values.get("events", ()))
     return ContractGroup(
         spec=parse_group(values),
-        stages=None if stages is None else StageChain.from_json(stages),
+        stages=stages,
         actuation=None if values["actuation"] is None else from_json(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
         quantization=None if "quantization" not in values else from_json(Quantization, values["quantization"]),
+        events=events if stages is None else events_at(events, stages.events),
     )
 
 

@@ -108,7 +108,7 @@ def gate_policies(
 def _refuse_simulated(policies: Mapping[str, Policy]) -> None:
     """Refuse policies that act on what the simulation alone knows, whose success says nothing of a robot."""
     for policy in policies.values():
-        if policy.chain.controlled or policy.chain.events:
+        if policy.chain.controlled:
             raise RookeryError(f"the gate is for policies that a robot can run, and {policy.chain.c_refused}.")
 
 

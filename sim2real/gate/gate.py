@@ -262,7 +262,8 @@ class Gate:
                 return Case(name, "skipped", note=str(e))
             trials = self._trials(1)
             try:
-                compared = Compared(NativeAct(native, trials.env), trials.act, trials.env)
+                events = {group: policy.events for group, policy in self._policies.items()}
+                compared = Compared(NativeAct(native, trials.env, events), trials.act, trials.env)
                 trials.act = compared
                 outcome = trials.run([{}])[0]
             finally:
