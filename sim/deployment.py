@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rookery.sim.actuation import Actuation
+from rookery.sim.specs import CommandRange
 
 LINK = ("observation_delay", "action_delay", "observation_noise", "observation_bias", "observation_drift")
 """Randomized parameters of the link between robot and policy: s, s, and factors on the terms' noise, bias and drift."""
@@ -20,6 +21,7 @@ class Deployment:
         physics_dt: s.
         actuation: by group, what lies between actions and motors.
         safety: by group and quantity, ``{"low": value or None, "high": value or None, "unit": "m/s"}``.
+        commands: by quantity, the ranges from which commands are drawn.
         metrics: what each metric means, by name.
         randomized: least and greatest value drawn now of those parameters of `LINK` that are randomized.
         randomization_share: of the distributions' width that the curriculum draws now, 0 to 1; None without one.
@@ -29,6 +31,7 @@ class Deployment:
     physics_dt: float = 0.0
     actuation: dict[str, Actuation] = field(default_factory=dict)
     safety: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    commands: dict[str, CommandRange] = field(default_factory=dict)
     metrics: dict[str, str] = field(default_factory=dict)
     randomized: dict[str, tuple[float, float]] = field(default_factory=dict)
     randomization_share: float | None = None

@@ -24,9 +24,10 @@ from typing import Any, Literal
 from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import Group
+from rookery.sim.specs import CommandRange, Group
 from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim.values import from_json, plain
+from rookery.sim2real.command_ranges import parse_ranges, ranges_json
 from rookery.sim2real.group_json import group_json, parse_group
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
 from rookery.version import __version__
@@ -113,6 +114,8 @@ class ContractGroup:
         actuation: what lies between its action and the motors; None where the action goes to none, such as a skill's.
         safety: limits by quantity.
         quantization: of its weights; None for those of the training.
+        commands: ranges from which commands were drawn in training, by quantity of the observation; without those that nobody
+            wrote down.
     """
 
     spec: Group
@@ -120,6 +123,7 @@ class ContractGroup:
     actuation: Actuation | None = None
     safety: Mapping[str, Limit] = field(default_factory=dict)
     quantization: Quantization | None = None
+    commands: Mapping[str, CommandRange] = field(default_factory=dict)
 
     @property
     def trained(self) -> StageChain:
@@ -153,6 +157,8 @@ class ContractGroup:
         }
         if self.quantization is not None:
             own["quantization"] = plain(self.quantization)
+        if self.commands:
+            own["commands"] = ranges_json(self.commands, self.spec.observation)
         declared = group_json(self.spec)
         return {k: declared.pop(k) for k in ("count", "observation", "action")} | own | declared
 
@@ -325,6 +331,7 @@ def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
         actuation=None if values["actuation"] is None else from_json(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
         quantization=None if "quantization" not in values else from_json(Quantization, values["quantization"]),
+        commands=parse_ranges(values.get("commands", {})),
     )
 
 
