@@ -355,7 +355,7 @@ def _told_in(s: Situation) -> dict[str, CommandRange]:
     contact = (s.contact, s.contact)
     stroke = [(float(span[1] > 0.0),) * 2 for span in (s.apex, s.flight)]
     spans = {STROKE: stroke, AIM: [s.aim_x, s.aim_y, s.aim_z], APEX: [s.apex], FLIGHT: [s.flight], CONTACT: [contact]}
-    return {name: CommandRange(*zip(*each, strict=True)) for name, each in spans.items()}
+    return {name: CommandRange(tuple(a for a, _ in each), tuple(b for _, b in each)) for name, each in spans.items()}
 
 
 def command_terms() -> tuple[Term, ...]:

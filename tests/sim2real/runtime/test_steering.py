@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import math
 import os
 import struct
-import tempfile
 import termios
 import time
 from pathlib import Path
@@ -26,20 +23,14 @@ from rookery.sim2real.runtime.gamepad import AXIS, BUTTON, EVENT, FIRST, Gamepad
 from rookery.sim2real.runtime.keys import KeyDecoder, Keys, press
 from rookery.sim2real.runtime.pilot import Commands
 from rookery.sim2real.runtime.reading import Reading
-from rookery.sim2real.runtime.safety import load_filter
 from rookery.sim2real.runtime.settings import safety_settings
 from rookery.sim2real.runtime.steering import NEAR_M, CommandSteering
+from tests.sim2real.runtime.flights import library
 from tests.sim2real.runtime.processes import wait_for
 from tests.sim2real.runtime.terminals import Terminal
 
 ZOO = Path(__file__).resolve().parents[3] / "policies" / "zoo"
 VELOCITY = "commanded velocity forward, velocity left, yaw rate to the left"
-
-
-@functools.cache
-def library() -> ctypes.CDLL:
-    with tempfile.TemporaryDirectory() as build:
-        return load_filter(Path(build))
 
 
 def stub(policy: str, values: dict[str, Any], position: Any = (0.0, 0.0, 1.0)) -> Any:
