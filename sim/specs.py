@@ -42,6 +42,35 @@ class Command:
 
 
 @dataclass(frozen=True)
+class CommandRange:
+    """Range of a commanded quantity that a policy meets in training.
+
+    Args:
+        low, high: least and greatest of each of its d values, in its unit; of a commanded place, m along the axes of its frame.
+        relative_to: of a place, the measured place of which it is the difference, such as "position" for one that is wherever
+            the robot is; such a range has 0 in it. "" for the value itself.
+    """
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    relative_to: str = ""
+
+    @staticmethod
+    def common(told: Sequence[Mapping[str, CommandRange]]) -> dict[str, CommandRange]:
+        """Ranges of a set of tasks: of each command that has one in all of them. A goal that one of them has as a part of its
+        scene has none in the set."""
+        shared = [name for name in told[0] if all(name in ranges for ranges in told)]
+        return {name: CommandRange.hull([ranges[name] for ranges in told]) for name in shared}
+
+    @classmethod
+    def hull(cls, ranges: Sequence[CommandRange]) -> CommandRange:
+        """The least range that has all of the given ones in it."""
+        low = tuple(min(values) for values in zip(*(r.low for r in ranges), strict=True))
+        high = tuple(max(values) for values in zip(*(r.high for r in ranges), strict=True))
+        return cls(low, high, ranges[0].relative_to)
+
+
+@dataclass(frozen=True)
 class Term:
     """One named part of an observation.
 

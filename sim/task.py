@@ -35,7 +35,7 @@ from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.setup_errors import missing
-from rookery.sim.specs import Command, Group
+from rookery.sim.specs import Command, CommandRange, Group
 from rookery.sim.terms import Expression
 from rookery.sim.world import World
 
@@ -316,9 +316,10 @@ class Task(Buffers, abc.ABC):
         """Quantities that a person may set while the task runs: a commanded velocity, a place to be at."""
         return []
 
-    def command_ranges(self) -> Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]:
-        """Least and greatest values of commanded motions that episodes are drawn with, by the names of their quantities; asked
-        of a task that has no world yet."""
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        """Ranges from which commands are drawn in training, by the names of their quantities; the contract states them, and a
+        runtime keeps to them. None of a place that is a part of the scene, nor of one to which the robot travels from far away,
+        which it passes and leaves behind. Asked also of a task that has no world yet."""
         return {}
 
     @property

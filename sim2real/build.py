@@ -10,6 +10,7 @@ from rookery.sim.deployment import LINK, Deployment
 from rookery.sim.env import Env
 from rookery.sim.specs import ActionSpec, Group
 from rookery.sim.values import plain
+from rookery.sim2real.command_ranges import ranges_of
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import (
     Contract,
@@ -101,6 +102,7 @@ def describe(
                 actuation=more.actuation.get(name),
                 safety=parse_limits(more.safety[name]) if name in more.safety else _action_limits(group.action),
                 events=tuple(DecisionEvent(event, how) for event, how in more.events.items()),
+                commands=ranges_of(more.commands if trained_here else {}, group.observation),
             )
             for name, group in groups.items()
         },

@@ -24,9 +24,10 @@ from typing import Any, Literal
 from rookery.policies.stages.chain import StageChain
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import Group
+from rookery.sim.specs import CommandRange, Group
 from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim.values import from_json, plain
+from rookery.sim2real.command_ranges import parse_ranges, ranges_json
 from rookery.sim2real.decisions import DecisionEvent, events_at, parse_events
 from rookery.sim2real.group_json import group_json, parse_group
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
@@ -114,6 +115,8 @@ class ContractGroup:
         actuation: what lies between its action and the motors; None where the action goes to none, such as a skill's.
         safety: limits by quantity.
         quantization: of its weights; None for those of the training.
+        commands: ranges from which commands were drawn in training, by quantity of the observation; without those that nobody
+            wrote down.
         events: at which its policy decides, in the order of its chain's `events`; before training all of the task.
     """
 
@@ -122,6 +125,7 @@ class ContractGroup:
     actuation: Actuation | None = None
     safety: Mapping[str, Limit] = field(default_factory=dict)
     quantization: Quantization | None = None
+    commands: Mapping[str, CommandRange] = field(default_factory=dict)
     events: tuple[DecisionEvent, ...] = ()
 
     @property
@@ -158,6 +162,8 @@ class ContractGroup:
             own["quantization"] = plain(self.quantization)
         if self.events:
             own["events"] = [event.to_json() for event in self.events]
+        if self.commands:
+            own["commands"] = ranges_json(self.commands, self.spec.observation)
         declared = group_json(self.spec)
         return {k: declared.pop(k) for k in ("count", "observation", "action")} | own | declared
 
@@ -331,6 +337,7 @@ def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
         actuation=None if values["actuation"] is None else from_json(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
         quantization=None if "quantization" not in values else from_json(Quantization, values["quantization"]),
+        commands=parse_ranges(values.get("commands", {})),
         events=events if stages is None else events_at(events, stages.events),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -16,6 +16,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.terms import NoExpression
 from rookery.sim.terms import from_json as expression_of
 from rookery.sim.values import WHOLE, fault, from_json
+from rookery.sim2real.command_ranges import CommandLines, check_commands
 from rookery.sim2real.decisions import check_events
 from rookery.sim2real.group_json import FRAMES, ROW, parse_group
 
@@ -202,6 +203,7 @@ class GroupLines:
     future: tuple[Filled, ...] = ()
     quantization: QuantizationLines | None = None
     events: Annotated[tuple[EventLines, ...], Meta(min_length=1)] = ()
+    commands: Annotated[dict[Filled, CommandLines], Meta(min_length=1)] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -296,6 +298,7 @@ def _check_group(group: Mapping[str, Any], line: str, stages: bool) -> None:
     if (history > 1) != ("frames" in group):
         raise fault(f"{line}.frames", group.get("frames"), "there exactly when the terms have a history above 1")
     _check_targets(group, line)
+    check_commands(group.get("commands", {}), parse_group(group).observation, f"{line}.commands")
     if group["actuation"] is not None:
         _check_joints(group["actuation"], f"{line}.actuation")
     decided = None

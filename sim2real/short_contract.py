@@ -13,10 +13,11 @@ docs/fly.md describes every line. `read_short_contract` makes a Contract of it, 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -34,10 +35,11 @@ from rookery.sim.quantities import (
     last_action,
     place,
 )
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, CommandRange, Group, Term
 from rookery.sim.terms import Expression, NoExpression, Quantity, Turned
 from rookery.sim.terms import from_json as expression_of
 from rookery.sim.values import from_json
+from rookery.sim2real.command_ranges import check_commands, ranges_json
 from rookery.sim2real.contract import Contract, ContractGroup, Limit
 from rookery.sim2real.export.multirotor_c import SETPOINTS, UNITS
 from rookery.sim2real.export.state_c import HOME
@@ -115,6 +117,15 @@ class JointLines:
 
 
 @dataclass(frozen=True)
+class ShortRangeLines:
+    """The range of a command that the training had; `relative_to` as in full contracts."""
+
+    low: Annotated[tuple[float, ...], Meta(min_length=1)]
+    high: Annotated[tuple[float, ...], Meta(min_length=1)]
+    relative_to: Filled | None = None
+
+
+@dataclass(frozen=True)
 class ShortLines:
     """The whole."""
 
@@ -126,6 +137,7 @@ class ShortLines:
     joints: tuple[JointLines, ...] = ()
     history: Count = 1
     fence_m: Positive | None = None
+    commands: Mapping[str, ShortRangeLines] = field(default_factory=dict)
 
 
 def is_short(values: Any) -> bool:
@@ -139,10 +151,8 @@ def read_short_contract(values: Mapping[str, Any]) -> Contract:
     Raises:
         RookeryError: naming the wrong line.
     """
-    try:
+    with _short_errors():
         lines = from_json(ShortLines, values)
-    except RookeryError as error:
-        raise RookeryError(str(error).removesuffix(_EXPORTED) + ": docs/fly.md describes every line.") from None
     if (lines.multirotor is None) == (not lines.joints):
         raise _wrong("multirotor", "either multirotor or joints, and one of them")
     action = _action(lines)
@@ -152,8 +162,25 @@ def read_short_contract(values: Mapping[str, Any]) -> Contract:
     terms = tuple(_term(term, f"observation[{i}]", lines) for i, term in enumerate(lines.observation))
     fence = {} if lines.fence_m is None else {"distance_from_target": Limit(None, lines.fence_m, "m")}
     spec = Group(1, terms, action, history=lines.history)
-    group = ContractGroup(spec, actuation=_actuation(lines), safety=fence)
+    commands = _commands(lines, terms)
+    group = ContractGroup(spec, actuation=_actuation(lines), safety=fence, commands=commands)
     return Contract("hand-written", lines.control_dt, lines.control_dt, {GROUP: group})
+
+
+@contextlib.contextmanager
+def _short_errors() -> Iterator[None]:
+    """Errors of full contracts, whose way out is another."""
+    try:
+        yield
+    except RookeryError as error:
+        raise RookeryError(str(error).removesuffix(_EXPORTED) + ": docs/fly.md describes every line.") from None
+
+
+def _commands(lines: ShortLines, terms: Sequence[Term]) -> dict[str, CommandRange]:
+    ranges = {name: CommandRange(r.low, r.high, r.relative_to or "") for name, r in lines.commands.items()}
+    with _short_errors():
+        check_commands(ranges_json(ranges, terms), terms, "commands")
+    return ranges
 
 
 def _wrong(line: str, wanted: str) -> RookeryError:

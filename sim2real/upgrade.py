@@ -10,6 +10,7 @@ default one and what that was then is known.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,14 +23,17 @@ from rookery.sim.engines import make_world
 from rookery.sim.envs.concat_env import TASK
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import replace
 from rookery.sim.own_files import is_in_file
 from rookery.sim.quantities import command
 from rookery.sim.randomization.ranges import DEFAULT, Range
+from rookery.sim.specs import CommandRange
 from rookery.sim.terms import GroundScan, from_json
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
+from rookery.sim2real.command_ranges import ranges_json, ranges_of
 from rookery.sim2real.contract import Contract
-from rookery.sim2real.group_json import FRAMES
+from rookery.sim2real.group_json import FRAMES, parse_group
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
 from rookery.tasks.locomanip.legged_task import SCAN
 from rookery.tasks.registry import TaskEntry, find
@@ -112,6 +116,34 @@ def described(values: Mapping[str, Any]) -> dict[str, Any]:
         if "targets" in group:
             out[name]["targets"] = _terms(group["targets"], now.get("targets", []), name)
     return {**values, "groups": out}
+
+
+def commanded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Contract values of version 3 whose groups state the ranges of their commands: those of the task as it is today, with the
+    config that the contract keeps. Groups that state some are left as they are, and contracts of tasks that are not registered
+    or take another config today."""
+    try:
+        ranges = _drawn_commands(values)
+    except RookeryError:
+        return dict(values)
+    out = {}
+    for name, group in values["groups"].items():
+        terms = parse_group(group).observation
+        found = {} if "commands" in group else ranges_json(ranges_of(ranges, terms), terms)
+        out[name] = {**group, "commands": found} if found else group
+    return {**values, "groups": out}
+
+
+def _drawn_commands(values: Mapping[str, Any]) -> dict[str, CommandRange]:
+    if is_in_file(values["task_id"]):
+        raise RookeryError("it is a file, which is not run to read a contract")
+    entry = find(values["task_id"])
+    told = []
+    for own in [find(member) for member in entry.members] or [entry]:
+        cls = own.load()
+        config = values["task_config"].get(own.id, {}) if entry.members else values["task_config"]
+        told.append(cls(from_dict(cls.Config, config)).command_ranges())
+    return CommandRange.common(told)
 
 
 def _told(term: Mapping[str, Any]) -> bool:
@@ -208,18 +240,20 @@ def _drawn(old: Mapping[str, Any], ranges: Mapping[str, Range]) -> dict[str, lis
 
 
 def main(folders: Sequence[str]) -> int:
-    """Rewrite contract.json, and the weights beside it, in each folder where they are of an older version or lack expressions;
-    returns the exit status."""
+    """Rewrite contract.json in each folder where it is of an older version, with the weights beside it, or where it lacks
+    expressions or ranges of commands; returns the exit status."""
     if not folders:
         print("give folders of policies, such as policies/zoo/*", file=sys.stderr)
         return 2
     for folder in folders:
         file = Path(folder) / "contract.json"
         values = read_json(file)
-        complete = Contract.from_json(described(upgraded(values))).to_json()
-        if values != complete:
+        complete = Contract.from_json(commanded(described(upgraded(values)))).to_json()
+        if values.get("schema_version") != SCHEMA_VERSION:  # weights have other names
             policies, _ = load_policy(folder)
             save_policy(folder, policies, complete)
+        elif values != complete:
+            replace(file, json.dumps(complete, indent=1).encode())
         print(f"{file}: schema version {values['schema_version']} -> {complete['schema_version']}")
     return 0
 

@@ -6,6 +6,7 @@ import contextlib
 import math
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,7 @@ EXAMPLES = """
 Say = Callable[[str], None]
 HOLD_IT = "rookery: a motion is played: the robot must hang by its trunk, clear of everything."
 SECONDS = 30.0  # s, that a policy flies by default
+READING_S = 1.0  # s, for a vehicle's first measurements
 SETTLE_S = 1.0  # s of a walk's beginning that its velocity error leaves out, as tasks' metrics do
 NO_PRIORITY = (
     "rookery: no real-time priority, so other programs of this machine may delay the loop: run as root, or allow it in "
@@ -266,9 +268,11 @@ def _fly(
         try:
             for pilot in pilots:
                 pilot.check()
-            cockpit.checked()
             if advance is not None:
                 advance()
+            else:
+                _await_readings(pilots)
+            cockpit.checked()
             for pilot in pilots:
                 pilot.start()
             with _interrupts(pilots), Watchdog(pilots, clock) if advance is None else contextlib.nullcontext():
@@ -277,6 +281,13 @@ def _fly(
             for pilot in pilots:
                 pilot.link.close()
     return _report(pilots, loop, errors, slips, steps)
+
+
+def _await_readings(pilots: Sequence[Pilot]) -> None:
+    """Wait for where the vehicles are, as long as READING_S: commands are held against that. The loop judges silent ones."""
+    until = time.monotonic() + READING_S
+    while any(pilot.link.read() is None for pilot in pilots) and time.monotonic() < until:
+        time.sleep(0.005)
 
 
 @contextlib.contextmanager

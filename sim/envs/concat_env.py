@@ -34,7 +34,7 @@ from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import command
-from rookery.sim.specs import Group, Term
+from rookery.sim.specs import CommandRange, Group, Term
 from rookery.sim.threads import one_kernel_thread, one_thread_each
 
 if TYPE_CHECKING:
@@ -292,9 +292,10 @@ class ConcatEnv(Env):
         for name in LINK:
             ranges = [p.randomized.get(name, (0.0, 0.0)) for p in parts.values()]
             randomized[name] = min(low for low, _ in ranges), max(high for _, high in ranges)
+        commands = CommandRange.common([p.commands for p in parts.values()])
         shares = [p.randomization_share for p in parts.values() if p.randomization_share is not None]
         config, share = {n: p.config for n, p in parts.items()}, min(shares, default=None)
-        return replace(first, config=config, randomized=randomized, randomization_share=share)
+        return replace(first, config=config, commands=commands, randomized=randomized, randomization_share=share)
 
     def event_log(self, i: int) -> list[str]:
         env, at = self.locate(i)

@@ -64,8 +64,8 @@ class TaskEnv(Env):
     def deployment(self) -> Deployment:
         return Deployment(
             config=plain(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=declared_actuation(self.task),
-            safety=self.task.safety_limits, metrics=dict(self.task.metric_definitions), events=self._events(),
-            **drawn_now(self.randomization),
+            safety=self.task.safety_limits, commands=dict(self.task.command_ranges()),
+            metrics=dict(self.task.metric_definitions), events=self._events(), **drawn_now(self.randomization),
         )  # fmt: skip
 
     def _events(self) -> dict[str, Expression]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from rookery.policies.stages.c_text import literal
 from rookery.sim.actuation import Multirotor
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import CommandRange
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter, file_name
 from rookery.sim2real.export.golden_c import golden_header
@@ -126,11 +127,14 @@ def controller(contract: Contract, group: str, prefix: str) -> str:
         for name in sensed
         for i, value in enumerate(FIELDS[name.replace("_", " ")])
     ]
+    held = contract.groups[group].commands.get("target")
+    aims = [_aimed(held, i) for i in range(3)]
     motors = [
         f"    control->normalizedForces[{m}] = force_of(motor[{rotor}]);" for m, rotor in enumerate(_rotors(craft))
     ]
     names = {
         "P": prefix, "U": prefix.upper(), "FILL": "\n".join(fill), "FEEL": "\n".join(feel), "MOTORS": "\n".join(motors),
+        "AIM": "\n".join(aims), "WITHIN": "" if held is None else _WITHIN,
         "EVERY": str(round(below.period / TICK)), "T0": literal(craft.thrust_curve[0]), "T1": literal(craft.thrust_curve[1]),
         "T2": literal(craft.thrust_curve[2]), "FULL": literal(sum(craft.thrust_curve)),
         "HEADER": f"../../{file_name(HEADER, contract, group)}",
@@ -140,6 +144,23 @@ def controller(contract: Contract, group: str, prefix: str) -> str:
         text = text.replace(f"@{name}@", value)
     return text
 
+
+def _aimed(held: CommandRange | None, i: int) -> str:
+    """C that takes a component of a set-point for the target, within what the policy was trained with."""
+    asked = f"setpoint->position.{'xyz'[i]}"
+    if held is not None:
+        origin = f"{FIELDS[held.relative_to][i]} + " if held.relative_to else ""
+        asked = f"within({asked}, {origin}{literal(held.low[i])}, {origin}{literal(held.high[i])})"
+    return f"        target[{i}] = {asked};"
+
+
+_WITHIN = """
+/* What the policy was trained with. */
+static float within(float asked, float low, float high)
+{
+    return asked < low ? low : (asked > high ? high : asked);
+}
+"""
 
 _MAKEFILE = """# Builds the firmware with this controller: make CRAZYFLIE_BASE=~/crazyflie-firmware; make cload flashes it.
 CRAZYFLIE_BASE ?= ../../crazyflie-firmware
@@ -256,13 +277,13 @@ static void begin(void)
     phase = FLYING;
 }
 
+@WITHIN@
 /* The target: that of a set-point which is fresh, else one that sinks. */
-static void aim(const setpoint_t *setpoint)
+static void aim(const setpoint_t *setpoint, const state_t *state)
 {
+    (void)state;
     if (fresh(setpoint)) {
-        target[0] = setpoint->position.x;
-        target[1] = setpoint->position.y;
-        target[2] = setpoint->position.z;
+@AIM@
     } else {
         target[2] -= DESCENT * @U@_LOOP_DT;
     }
@@ -288,7 +309,7 @@ void controllerOutOfTree(control_t *control, const setpoint_t *setpoint, const s
         land(control, setpoint);
         return;
     }
-    aim(setpoint);
+    aim(setpoint, state);
     if (!fresh(setpoint) && ((target[2] < GROUND && state->position.z < GROUND) || target[2] < BELOW)) {
         land(control, setpoint);
         return;

@@ -11,13 +11,14 @@ import dataclasses
 import json
 import math
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rookery.policies.stages.c_text import literal
 from rookery.sim.actuation import Joint
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
+from rookery.sim.specs import CommandRange
 from rookery.sim.terms.c import comment
 from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.exporter import C_FILE, CPP_HEADER, HEADER, Export, Exporter, file_name
@@ -181,7 +182,7 @@ def bundle_text(contract: Contract, group: str, prefix: str, golden: str) -> str
         "LIMITS": ", ".join(_number(v) for v in dataclasses.asdict(safety_settings(contract, group).limits).values()),
         "FILL": "\n".join(f"        std::memcpy({words});" for words in fill) or "        (void)values;",
         "STATE": f"{prefix}::Policy::State state{{}};", "COMMANDS": of.trained.outputs,
-    } | _range_values(ranges)  # fmt: skip
+    } | _range_values(ranges) | _command_values(of.commands, list(table))  # fmt: skip
     return _filled(BUNDLE_TEXT, _loop_values(loops, table) | values)
 
 
@@ -192,6 +193,18 @@ def _range(value: float) -> str:
 def _range_values(ranges: FilterRanges) -> dict[str, object]:
     names = ("command_low", "command_high", "joint_low", "joint_high", "torque", "speed", "drive_torque")
     return {name.upper(): ", ".join(_range(x) for x in getattr(ranges, name)) or "0.0f" for name in names}
+
+
+def _command_values(commands: Mapping[str, CommandRange], table: Sequence[str]) -> dict[str, object]:
+    """Ranges of commands, as the program's table of quantities has them."""
+    known = {name: span for name, span in commands.items() if name in table}
+    ends, rows = [], []
+    for i, (name, span) in enumerate(known.items()):
+        for side, values in (("low", span.low), ("high", span.high)):
+            ends.append(f"const float range_{i}_{side}[] = {{{', '.join(literal(x) for x in values)}}};\n")
+        origin = table.index(span.relative_to) if span.relative_to in table else -1
+        rows.append(f"{{{table.index(name)}, range_{i}_low, range_{i}_high, {origin}}}")
+    return {"RANGE_ENDS": "".join(ends), "RANGES": _rows(rows) or "    {},", "RANGE_COUNT": len(known)}
 
 
 KEEP = "std::memcpy(taken_.data(), command, sizeof taken_);"

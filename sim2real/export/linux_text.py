@@ -21,6 +21,10 @@ const Joint joints[] = {
 @JOINTS@
 };
 
+@RANGE_ENDS@const CommandRange ranges[] = {
+@RANGES@
+};
+
 const float command_low[] = {@COMMAND_LOW@};
 const float command_high[] = {@COMMAND_HIGH@};
 const float joint_low[] = {@JOINT_LOW@};
@@ -86,6 +90,8 @@ const Robot &robot()
         quantities,
         @COUNT@,
         @VALUES@,
+        ranges,
+        @RANGE_COUNT@,
         joints,
         @JOINT_COUNT@,
         @HOLDS@,

@@ -24,7 +24,7 @@ from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter, file_name
 from rookery.sim2real.export.golden_c import golden_header
 from rookery.sim2real.export.on_board import check_on_board, only_group
-from rookery.sim2real.export.px4_text import CMAKE, KCONFIG, MODULE, MODULE_HEADER, OUTER_CMAKE, PUBLISH, YAML
+from rookery.sim2real.export.px4_text import CMAKE, HOLD, KCONFIG, MODULE, MODULE_HEADER, OUTER_CMAKE, PUBLISH, YAML
 from rookery.sim2real.export.state_c import StateC
 from rookery.sim2real.runtime.safety import filter_ranges
 from rookery.sim2real.runtime.settings import safety_settings
@@ -93,6 +93,14 @@ def module_values(contract: Contract, group: str, prefix: str, header: str) -> d
         for name in FIELDS
         if name in places
     ]
+    held = of.commands.get("target")
+    ends = ""
+    if held is not None and "target" in places:
+        origin = "_position" if held.relative_to == "position" else "nullptr"
+        fill.append(HOLD.replace("@MEMBER@", places["target"]).replace("@ORIGIN@", origin))
+        least, most = (", ".join(map(literal, side)) for side in (held.low, held.high))
+        ends = f"static const float TARGET_LOW[3] = {{{least}}}; /* m, what the policy was trained with */\n"
+        ends += f"static const float TARGET_HIGH[3] = {{{most}}};\n"
     limits = safety_settings(contract, group).limits
     ranges = filter_ranges(of)
     craft = of.actuation.multirotor if of.actuation is not None else None
@@ -113,7 +121,7 @@ def module_values(contract: Contract, group: str, prefix: str, header: str) -> d
         "P": prefix, "U": prefix.upper(), "HEADER": header, "TOPIC": topic, "FLAG": flag, "FILL": "\n".join(fill),
         "PERIOD": f"{round(1e6 * contract.control_dt)}", "LIMITS": "\n".join(lines), "COMMANDS": str(of.trained.outputs),
         "WEIGHT": literal(craft.mass * GRAVITY), "TILT": f"{limits.tilt_deg:g}",
-        "FENCE": f"{fence:g}",
+        "FENCE": f"{fence:g}", "TARGETS": ends,
     }  # fmt: skip
 
 

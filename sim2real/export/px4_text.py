@@ -123,10 +123,19 @@ private:
 	float _target[3] {};
 	float _heading{0.f}; /* rad, of PX4 */
 	bool _aimed{false};  /* somebody gave a target */
+	bool _held{false};   /* it was too far, and was told */
 	bool _flying{false};
 	int _fault{SAFETY_OK}; /* that ended the policy; until Offboard mode is left */
 };
 """
+
+HOLD = """
+	if (safety_hold(_state.@MEMBER@, TARGET_LOW, TARGET_HIGH, @ORIGIN@, 3) > 0 && !_held) {
+		_held = true;
+		PX4_WARN("the target is held within what the policy was trained with");
+	}
+"""
+"""Lines after those that fill the state."""
 
 MODULE = """#include "Rookery.hpp"
 
@@ -141,7 +150,7 @@ MODULE = """#include "Rookery.hpp"
 
 static constexpr uint32_t PERIOD = @PERIOD@; /* us */
 static constexpr float WEIGHT = @WEIGHT@; /* N, of the drone that the policy was trained for */
-
+@TARGETS@
 Rookery::Rookery() : ModuleParams(nullptr), ScheduledWorkItem(MODULE_NAME, px4::wq_configurations::nav_and_controllers)
 {
 @LIMITS@
@@ -231,6 +240,7 @@ bool Rookery::follow(bool flying)
 		safety_reset(&_memory);
 		@P@_start(&_policy);
 		_fault = SAFETY_OK;
+		_held = false;
 
 		if (!_aimed) {
 			memcpy(_target, _position, sizeof(_target));

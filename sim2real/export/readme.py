@@ -10,7 +10,8 @@ from rookery.policies.stages.condition import Condition
 from rookery.policies.stages.decide import DecisionRules
 from rookery.sim.specs import ActionSpec, Term
 from rookery.sim.terms import Quantity, Sensor
-from rookery.sim2real.contract import Contract
+from rookery.sim2real.command_ranges import observed, units_of
+from rookery.sim2real.contract import Contract, ContractGroup
 from rookery.sim2real.export.exporter import (
     C_FILE,
     CPP_HEADER,
@@ -117,7 +118,7 @@ carried out, and `{prefix}_command`.
 
 {_table(("member", "size", "unit", "axes", "what it is", "from"), _members(state))}
 {_decisions(declared.trained, state)}
-## Command
+{_told(declared)}## Command
 
 {_table(("index", "name", "unit", "least (action -1)", "greatest (action 1)", "at rest"), _action(declared.spec.action))}
 
@@ -220,6 +221,25 @@ def _members(state: StateC) -> Rows:
             q.name + (f"; {q.doc}" if q.doc else ""),
             _source(state, q),
         )
+
+
+def _told(group: ContractGroup) -> str:
+    """Ranges of the commands that the training had."""
+    if not group.commands:
+        return ""
+    quantities = observed(group.spec.observation)
+    rows = [
+        (name, i, unit, f"{low:g}", f"{high:g}", span.relative_to)
+        for name, span in group.commands.items()
+        for i, (low, high, unit) in enumerate(zip(span.low, span.high, units_of(quantities[name]), strict=True))
+    ]
+    return f"""## What it may be told
+
+It was trained with these values alone; a program should refuse others, or hold them within.
+
+{_table(("quantity", "value", "unit", "least", "greatest", "relative to"), rows)}
+
+"""
 
 
 def _axes(q: Quantity) -> str:

@@ -24,6 +24,7 @@ from rookery.sim2real.links.frames import euler
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.runtime.checks import check_vehicle, complete, estimated
 from rookery.sim2real.runtime.clock import TimeSource
+from rookery.sim2real.runtime.command_limits import CommandLimits, range_text
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.entry import EntryMotion, entry_of
 from rookery.sim2real.runtime.reading import Array, Reading
@@ -118,6 +119,7 @@ class Pilot:
         self.commands = Commands() if commands is None else commands
         self.settings = settings
         self.filter = SafetyFilter(library, settings.limits, controller.spec)
+        self.command_limits = CommandLimits(library, controller.spec.commands)
         self.seconds = seconds
         self.phase = Phase.IDLE
         self.fault: Fault | None = None
@@ -135,6 +137,7 @@ class Pilot:
         self._begun = False  # the entry has, so that there is a way back
         self._sitting = False
         self._halted = math.nan  # s, when the operator's velocity was taken back for the exit
+        self._held: set[str] = set()  # commands that were out of their ranges, and were told
 
     # -- before motors turn ------------------------------------------------------------------------------------
 
@@ -162,6 +165,7 @@ class Pilot:
         self._command = None
         self._begun = self._sitting = False
         self._halted = math.nan
+        self._held.clear()
         self._to(Phase.ARMED)
         self.link.arm()
 
@@ -255,7 +259,13 @@ class Pilot:
             self._to(Phase.EXIT)
             self._leave(reading, now)
             return None
-        command = self.controller.step({**reading.estimates, **reading.values, **self._asked()})
+        values = {**reading.estimates, **reading.values, **self.commands.values}
+        for name in self.command_limits.hold(values):
+            if name not in self._held:
+                self._held.add(name)
+                held = range_text(self.command_limits.ranges[name])
+                self._say(f"{self.link.url}: {name!r} is held within what the policy was trained with, {held}")
+        command = self.controller.step(values | self._standing())
         if self.phase is not Phase.POLICY:  # the watchdog has taken over meanwhile
             return None
         self.policy_stamp = self.clock.now()
@@ -282,10 +292,14 @@ class Pilot:
         return walks and now - self._halted < HALT_S
 
     def _asked(self) -> dict[str, Array]:
-        """The operator's commands as the policy has them: no velocity for a robot that is about to leave."""
+        """The operator's commands: no velocity for a robot that is about to leave."""
+        return self.commands.values | self._standing()
+
+    def _standing(self) -> dict[str, Array]:
+        """Replaces the operator's velocity for a robot that is about to leave."""
         if math.isnan(self._halted):
-            return dict(self.commands.values)
-        return {n: np.zeros_like(v) if n.startswith(COMMANDED_VELOCITY) else v for n, v in self.commands.values.items()}
+            return {}
+        return {n: np.zeros_like(v) for n, v in self.commands.values.items() if n.startswith(COMMANDED_VELOCITY)}
 
     def _begin_exit(self, reading: Reading, now: float) -> None:
         assert self._entry is not None

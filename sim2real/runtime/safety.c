@@ -123,3 +123,18 @@ int safety_command(const safety_limits *limits, safety_memory *memory, float *co
     memory->commanded = 1;
     return SAFETY_OK;
 }
+
+int safety_hold(float *asked, const float *low, const float *high, const float *about, int count) {
+    int changed = 0;
+    for (int i = 0; i < count; i++) {
+        const float origin = about == NULL ? 0.0f : about[i];
+        if (asked[i] < origin + low[i]) {
+            asked[i] = origin + low[i];
+            changed++;
+        } else if (asked[i] > origin + high[i]) {
+            asked[i] = origin + high[i];
+            changed++;
+        }
+    }
+    return changed;
+}

@@ -88,6 +88,7 @@ def load_filter(build: Path) -> ctypes.CDLL:
     loaded.safety_check.argtypes = [_POINTER, _POINTER, _POINTER, _POINTER]
     loaded.safety_command.argtypes = [_POINTER, _POINTER, _POINTER]
     loaded.safety_reset.argtypes = [_POINTER]
+    loaded.safety_hold.argtypes = [_POINTER, _POINTER, _POINTER, _POINTER, ctypes.c_int]
     return loaded
 
 

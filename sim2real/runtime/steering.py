@@ -1,8 +1,8 @@
 """An operator's hands on commands in flight: which of a policy's commands can be moved, how far, and by which keys and sticks.
 
-Motions, such as a commanded velocity, have the range that the policy was trained in; it is the task's, or that of a file. A
-place, such as a multirotor's target, is kept near the vehicle, so that it goes there by small steps, and within the height
-limits of the safety filter. Only what the operator gives is moved: what a vehicle or a tracker measures is left alone.
+Commands have the range that the policy was trained with, by the contract or a file of the operator's. A place, such as a
+multirotor's target, is also kept near the vehicle, so that it goes there by small steps, and within the height limits of the
+safety filter. Only what the operator gives is moved: what a vehicle or a tracker measures is left alone.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rookery.sim.config import from_dict
 from rookery.sim.errors import RookeryError
-from rookery.sim.own_files import is_in_file
+from rookery.sim.specs import CommandRange
 from rookery.sim.terms.expression import Quantity
-from rookery.sim2real.contract import Contract
+from rookery.sim2real.command_ranges import units_of
 from rookery.sim2real.runtime.checks import COMMANDED
+from rookery.sim2real.runtime.entry import NEAR_M as NEAR_ENTRY_M
 from rookery.sim2real.runtime.entry import TAKE_OFF_M
 from rookery.sim2real.runtime.pilot import COMMANDED_VELOCITY, Pilot
 from rookery.sim2real.runtime.reading import Array
 from rookery.sim2real.runtime.settings import family_of
-from rookery.tasks.registry import find
 
 Ranges = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 """Least and greatest of each value of a command, by its name or the beginning of it."""
@@ -45,8 +44,9 @@ class SteeredValue:
         command: its quantity. index: which of its values.
         label: FORWARD, LEFT, UP, TURN, or "<beginning of the name>.<index>".
         place: whether it is a coordinate of a point in the world.
-        low, high: of a motion; of a place, see the module.
+        low, high: its range; infinite where nobody knows one.
         unit: of it.
+        relative_to: the measured place that the range is about; "" for a range of the value itself.
     """
 
     command: str
@@ -56,30 +56,15 @@ class SteeredValue:
     low: float
     high: float
     unit: str
+    relative_to: str = ""
 
 
-def task_ranges(contract: Contract) -> Ranges:
-    """Ranges that the contract's task draws in training, by names of quantities; {} of a task that is not registered here, or
-    has another config today. No file is run that a contract names."""
-    if is_in_file(contract.task_id):
-        return {}
-    try:
-        entry = find(contract.task_id)
-        if entry.members:
-            return {}
-        task = entry.load()
-        return task(from_dict(task.Config, contract.task_config)).command_ranges()
-    except RookeryError:
-        return {}
-
-
-def steered_values(pilot: Pilot, known: Ranges, given: Ranges) -> Iterator[SteeredValue]:
+def steered_values(pilot: Pilot, given: Ranges) -> Iterator[SteeredValue]:
     """The values of a checked pilot's commands that can be moved.
 
     Args:
-        pilot: checked.
-        known: ranges of its task.
-        given: ranges that come before those.
+        pilot: checked; ranges that are given are in force from now on.
+        given: ranges that come before the contract's; of a place, relative to what the contract's is.
 
     Raises:
         RookeryError: a range of another size, or not of numbers from low to high.
@@ -90,20 +75,24 @@ def steered_values(pilot: Pilot, known: Ranges, given: Ranges) -> Iterator[Steer
         if not operator:
             continue
         beginnings = [n for n in given if q.name.startswith((n, COMMANDED + n))]
-        ranges = given[beginnings[0]] if beginnings else known.get(q.name)
-        if ranges is not None:
-            _check(q, *ranges)
+        if beginnings:
+            low, high = given[beginnings[0]]
+            _check(q, low, high)
+            about = pilot.command_limits.ranges[q.name].relative_to if q.name in pilot.command_limits.ranges else ""
+            pilot.command_limits.replace(q.name, CommandRange(tuple(low), tuple(high), about))
+        span = pilot.command_limits.ranges.get(q.name)
         if q.place and q.size == 3:
             labels: Sequence[str] = (FORWARD, LEFT, UP)
         elif q.name.startswith(COMMANDED_VELOCITY) and q.size == 3:
             labels = (FORWARD, LEFT, TURN)
         else:
             labels = [f"{q.name.removeprefix(COMMANDED).split(',')[0].replace(' ', '_')}.{i}" for i in range(q.size)]
-        units = q.unit.split(", ") if q.unit.count(", ") == q.size - 1 else [q.unit] * q.size
-        low, high = ranges or ([-np.inf] * q.size, [np.inf] * q.size)
-        if ranges is not None or (q.place and q.size == 3):
-            for i in range(q.size):
-                yield SteeredValue(q.name, i, labels[i], q.place, float(low[i]), float(high[i]), units[i])
+        units = units_of(q)
+        if span is None and not (q.place and q.size == 3):
+            continue
+        ends = CommandRange((-np.inf,) * q.size, (np.inf,) * q.size) if span is None else span
+        for i, (least, most) in enumerate(zip(ends.low, ends.high, strict=True)):
+            yield SteeredValue(q.name, i, labels[i], q.place, least, most, units[i], ends.relative_to)
 
 
 def _check(q: Quantity, low: Sequence[float], high: Sequence[float]) -> None:
@@ -113,14 +102,23 @@ def _check(q: Quantity, low: Sequence[float], high: Sequence[float]) -> None:
 
 
 def _check_asked(pilot: Pilot, values: Sequence[SteeredValue]) -> None:
-    """Refuse motions that the policy has never been asked for; 0 stands for what nobody asks."""
+    """Refuse commands that the policy has never been asked for; a motion of 0 stands for what nobody asks."""
     for v in values:
-        asked = 0.0 if v.place else float(pilot.commands.values[v.command][v.index])
-        within = np.float32(v.low) <= asked <= np.float32(v.high)
-        if asked and not within:
+        if v.command not in pilot.commands.values:  # a target is where it takes off to
+            continue
+        asked = float(pilot.commands.values[v.command][v.index])
+        low, high = np.float32(v.low), np.float32(v.high)
+        where = ""
+        if v.relative_to:
+            begins = _beginning(pilot, v.relative_to)
+            if begins is None:  # nobody tells yet where that is; it is held there in flight
+                continue
+            low, high = low + begins[v.index] - NEAR_ENTRY_M, high + begins[v.index] + NEAR_ENTRY_M
+            where = f" from where it begins ({v.relative_to})"
+        if (asked or v.place) and not low <= np.float32(asked) <= high:
             raise RookeryError(
-                f"{v.label} {asked:g} {v.unit} of the command {v.command!r} is out of its range, {v.low:g} to {v.high:g}: give "
-                "one within. It is the training's range unless [ranges] of --controls has another."
+                f"{v.label} {asked:g} {v.unit} of the command {v.command!r} is out of its range, {low:g} to {high:g}: give one "
+                f"within. The policy was trained with {v.low:g} to {v.high:g}{where}; [ranges] of --controls may say another."
             )
 
 
@@ -139,11 +137,6 @@ class CommandSteering:
         self.chosen: int | None = None
         self._pilots = list(pilots)
         self._ranges = ranges or {}
-        # before links are open: some tasks take seconds to import
-        self._known = [
-            task_ranges(p.controller.contract) if any(q.name.startswith(COMMANDED) for q in p.controller.wanted) else {}
-            for p in self._pilots
-        ]
         self._values: list[list[SteeredValue]] = [[] for _ in self._pilots]
         self._lock = threading.Lock()
 
@@ -151,13 +144,9 @@ class CommandSteering:
         """Find what can be moved, once the pilots are checked.
 
         Raises:
-            RookeryError: a range that does not fit, or names no command of any pilot; or a motion that is asked is out of its
-                range.
+            RookeryError: a range that does not fit, or names no command of any pilot; or a command is out of its range.
         """
-        self._values = [
-            list(steered_values(pilot, known, self._ranges))
-            for pilot, known in zip(self._pilots, self._known, strict=True)
-        ]
+        self._values = [list(steered_values(pilot, self._ranges)) for pilot in self._pilots]
         for pilot, values in zip(self._pilots, self._values, strict=True):
             _check_asked(pilot, values)
         named = {v.command for values in self._values for v in values}
@@ -275,19 +264,35 @@ def _size(pilot: Pilot) -> float:
     return ARM_SHARE if family_of(pilot.controller.spec) == "arm" else 1.0
 
 
+def _told(pilot: Pilot) -> Mapping[str, Array]:
+    """The vehicle's newest measurements and estimates, by quantity."""
+    reading = pilot.link.read()
+    return {} if reading is None else {**reading.estimates, **reading.values}
+
+
 def _here(pilot: Pilot) -> Array | None:
     """[3] m, of the vehicle or an arm's tool."""
-    reading = pilot.link.read()
-    if reading is None:
-        return None
-    told = {**reading.estimates, **reading.values}
+    told = _told(pilot)
     return told.get("position", told.get("tool's position"))
+
+
+def _beginning(pilot: Pilot, name: str) -> Array | None:
+    """[3] m, of a measured place when the policy begins; None while nobody tells it."""
+    place = _told(pilot).get(name)
+    rises = place is not None and name == "position" and family_of(pilot.controller.spec) == "multirotor"
+    return place + np.array((0.0, 0.0, TAKE_OFF_M), np.float32) if place is not None and rises else place
 
 
 def _near(pilot: Pilot, v: SteeredValue, low: float, high: float) -> tuple[float, float]:
     """Bounds of a place's coordinate about where the vehicle is now."""
     limits = pilot.settings.limits
     here = _here(pilot)
+    if v.relative_to:
+        about = _told(pilot).get(v.relative_to)
+        if about is not None:
+            low, high = low + float(about[v.index]), high + float(about[v.index])
+        else:
+            low, high = -np.inf, np.inf
     if here is not None:
         away = min(NEAR_M * _size(pilot), 0.5 * limits.fence_m)
         low, high = max(low, float(here[v.index]) - away), min(high, float(here[v.index]) + away)

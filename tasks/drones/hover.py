@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.sensors.pictures import Marks, beacon
-from rookery.sim.specs import Command, Group, Term, Weights
+from rookery.sim.specs import Command, CommandRange, Group, Term, Weights
 from rookery.tasks.drones.base import DroneConfig
 from rookery.tasks.drones.pursuit import Pursuit
 
@@ -74,6 +74,10 @@ class Hover(Pursuit):
         slow drift of the heading, which nothing else opposes, does not pay."""
         near = {"distance": self.distance, **self.closeness(), "speed": self.speeds()}
         return {"drone": {"alive": self.alive, **near, **self.motion_rewards()}}
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        box = (self.cfg.start_box_m,) * 3
+        return {"target": CommandRange(tuple(-m for m in box), box, relative_to=POSITION.name)}
 
     def commands(self) -> list[Command]:
         return [Command(f"target_{a}", self.target[:, a], place=True) for a in range(self.cfg.num_drones)]

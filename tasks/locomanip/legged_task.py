@@ -21,7 +21,7 @@ from rookery.sim.quantities import (
     last_action,
 )
 from rookery.sim.sensors.height_scan import scan_sensor
-from rookery.sim.specs import ActionSpec, Group, ObservationSet, Term
+from rookery.sim.specs import ActionSpec, CommandRange, Group, ObservationSet, Term
 from rookery.sim.terms import Above, Clock, Constant, Largest, Quantity, Scaled, Sines, Where
 from rookery.tasks.locomanip.base import LEAST_MOST, STEPPING, LeggedBase
 from rookery.tasks.locomanip.mirror import ACTOR_X, ACTOR_Y
@@ -41,8 +41,8 @@ class LeggedTask(LeggedBase):
 
     family = "legged"
 
-    def command_ranges(self) -> Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]:
-        return {COMMAND.name: (self.least, self.most)}
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        return {COMMAND.name: CommandRange(self.least, self.most)}
 
     def body_terms(self) -> tuple[Term, ...]:
         """Measurements of encoders and IMU, and the robot's own commands. Noise: half of legged_gym's (0.2 rad/s, 1.5 rad/s)

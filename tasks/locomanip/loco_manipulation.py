@@ -23,7 +23,7 @@ from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import OPENING, VELOCITY, body
 from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Group, Term
+from rookery.sim.specs import CommandRange, Group, Term
 from rookery.tasks.locomanip.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
 from rookery.tasks.locomanip.base import NO_WARM_START
 from rookery.tasks.locomanip.config import DEFAULT_RANDOMIZATION
@@ -180,6 +180,9 @@ class LocoManipulation(LeggedReach):
         super().apply(actions)
         assert self.robot.gripper is not None
         self.robot.gripper.set_control(self.goals.reference(0.0).gripper)
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        return {}  # the trajectories' own, and what brings the base back to them
 
     # Episodes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.events import falling_below
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.specs import CommandRange, Group, Term, Weights
 from rookery.sim.terms import Clock, Constant, Expression, Joined, Norm, Scaled, Sines
 from rookery.tasks.locomanip.base import HARDWARE_METRICS
 from rookery.tasks.locomanip.config import LeggedConfig
@@ -124,6 +124,9 @@ class LeggedNavigate(PillarField, LeggedTask):
     @property
     def clock(self) -> Clock:
         return Clock("gait phase", 1, frequency=self.gait_hz)
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        return {}
 
     def _sample_command(self, ids: Tensor) -> None:
         self.next_command[ids] = NEVER

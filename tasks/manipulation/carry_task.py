@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import ClassVar
 
 import mujoco
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Command
+from rookery.sim.specs import Command, CommandRange
 from rookery.tasks.manipulation.objects import at_rest
 from rookery.tasks.manipulation.puck_task import ABOVE, LEAD, PuckTask, gripping_table
 from rookery.tasks.manipulation.scripted import ToolTarget
@@ -75,6 +76,9 @@ class CarryTask(PuckTask):
 
     def commands(self) -> list[Command]:
         return []  # the goal is a part of the scene
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        return {}  # likewise
 
     def expert_targets(self) -> dict[str, ToolTarget]:
         """Over the thing, down, close; up, across, down to its place, open. The next motion follows from where things are."""

@@ -6,6 +6,7 @@ Two agents with a reward in common, each with its own observation in its own bas
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from rookery.sim.quantities import TOOL_POSITION, axes, base, own, place, rotati
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.rotations import rotate
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Command, Term, Weights
+from rookery.sim.specs import Command, CommandRange, Term, Weights
 from rookery.tasks.manipulation.arm_scene import ArmMount
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
@@ -28,6 +29,7 @@ from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import closeness_tanh, distance
 
 HALF, KG = (0.11, 0.015, 0.015), 0.12  # m, kg, of the bar, of wood
+GOAL_BOX = (0.68, -0.15, HALF[2]), (0.78, 0.15, HALF[2])  # m, world, of the bar's goal
 GRIP = 0.065  # m, from the bar's middle to where each arm holds it: the palms, 6.6 cm wide, are 6.4 cm apart
 MEET = (0.6, 0.0, 0.25)  # m, world, of the bar as it is handed over
 RADIUS = 0.03  # m, of the bar from its goal
@@ -102,7 +104,7 @@ class Handover(ArmTask):
     def reset_objects(self, ids: Tensor) -> None:
         pos = self.draw(ids, ((0.42, -0.15, HALF[2]), (0.52, 0.15, HALF[2])))
         self.bar.put(ids, pos, self.cfg.bar_yaw * self.rng(ids).uniform(-1.0, 1.0))
-        self.target[ids] = self.draw(ids, ((0.68, -0.15, HALF[2]), (0.78, 0.15, HALF[2])))
+        self.target[ids] = self.draw(ids, GOAL_BOX)
         self.passed[ids] = False
 
     def refresh_observation(self) -> None:
@@ -216,6 +218,9 @@ class Handover(ArmTask):
             "giver": ToolTarget(place_g, torch.where(closed_g, 1.0, -1.0)),
             "receiver": ToolTarget(place_r, torch.where(closed_r, 1.0, -1.0), step=slow),
         }
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        return {"bar's goal": CommandRange(*GOAL_BOX)}
 
     def commands(self) -> list[Command]:
         return [Command("target", self.target, place=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,13 +14,14 @@ from rookery.sim.gauge import Gauge
 from rookery.sim.quantities import TOOL_POSITION, base, place
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Command, Term, Weights
+from rookery.sim.specs import Command, CommandRange, Term, Weights
 from rookery.tasks.manipulation.arm_task import DEFAULT_RANDOMIZATION, ArmTask, ArmTaskConfig
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject, faces, quarter_heading
 from rookery.tasks.manipulation.scripted import ToolTarget
 from rookery.tasks.rewards import closeness_tanh, distance
 
 HALF, KG = 0.025, 0.1  # m, kg, of the cube
+GOAL_BOX = (0.4, -0.2, 0.12), (0.6, 0.2, 0.35)  # m, world
 REACHED = (
     0.012  # m, of the tool from the cube: from then on its way to the goal counts (Playground 0.2's PandaPickCube)
 )
@@ -68,7 +70,7 @@ class Lift(ArmTask):
     def reset_objects(self, ids: Tensor) -> None:
         pos = self.draw(ids, ((0.4, -0.2, HALF), (0.62, 0.2, HALF)))
         self.cube.put(ids, pos, self.cfg.cube_yaw * self.rng(ids).uniform(-1.0, 1.0))
-        self.target[ids] = self.draw(ids, ((0.4, -0.2, 0.12), (0.6, 0.2, 0.35)))
+        self.target[ids] = self.draw(ids, GOAL_BOX)
         self.reached[ids] = False
 
     def refresh_observation(self) -> None:
@@ -116,6 +118,9 @@ class Lift(ArmTask):
         place[:, 2] += torch.where(over, 0.0, ABOVE)
         place = torch.where(held[:, None], self.target + offset, place)
         return {"arm": ToolTarget(place, torch.where(down, 1.0, -1.0))}
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        return {"goal": CommandRange(*GOAL_BOX)}
 
     def commands(self) -> list[Command]:
         return [Command("target", self.target, place=True)]

@@ -74,6 +74,7 @@ class MetaWorldConfig(PictureConfig):
 
 
 OBJECTS = ("first", "second")
+GOAL = place("goal's position")
 
 
 def _pose(which: str) -> Expression:
@@ -213,7 +214,7 @@ class MetaWorldTask(ArmTask):
         )
         old = tuple(replace(t, name=f"{t.name}_before", value=Previous(t.expression)) for t in one)
         hidden = Constant((0.0, 0.0, 0.0), "m", "world", "0, the goal is hidden", place=True)
-        goal = Term("goal", hidden if self.cfg.hide_goal else place("goal's position"))
+        goal = Term("goal", hidden if self.cfg.hide_goal else GOAL)
         pictures = self.pictures()
         terms = (*one[:2], *old[:2], goal, *pictures) if pictures else (*one, *old, goal)
         if self.cfg.observation == "full":
@@ -238,7 +239,7 @@ class MetaWorldTask(ArmTask):
         return self.first
 
     def quantities(self, group: str) -> dict[str, Tensor]:
-        out = {"goal's position": self.target}
+        out = {GOAL.name: self.target}
         for which, pose in zip(OBJECTS, (self.first_pose, self.second), strict=True):
             there = (pose != 0.0).any(1, keepdim=True)
             out |= {f"{which} object's position": pose[:, :3], f"{which} object's rotation": pose[:, 3:]}

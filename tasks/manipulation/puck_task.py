@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import mujoco
@@ -11,8 +12,8 @@ from torch import Tensor
 from rookery.assets.tabletop import PUCK_HALF, puck
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Command
-from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, MetaWorldTask
+from rookery.sim.specs import Command, CommandRange
+from rookery.tasks.manipulation.meta_world import DEFAULT_RANDOMIZATION, GOAL, MetaWorldTask
 from rookery.tasks.manipulation.objects import OBJECT_RANDOMIZATION, TableObject
 from rookery.tasks.manipulation.scripted import ToolTarget
 
@@ -53,6 +54,9 @@ class PuckTask(MetaWorldTask):
         objects, goals = self.draw_places(ids)
         self.puck.put(ids, objects)
         self._target[ids.numpy()] = goals
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        return {GOAL.name: CommandRange(*self.goal_box)}
 
     def commands(self) -> list[Command]:
         return [Command("target", self.target, place=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import mujoco
@@ -9,6 +10,8 @@ import torch
 from torch import Tensor
 
 from rookery.assets.tabletop import PUCK_HALF
+from rookery.sim.specs import CommandRange
+from rookery.tasks.manipulation.meta_world import GOAL
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
 from rookery.tasks.rewards import distance, gripper_caging, tolerance
 
@@ -35,6 +38,10 @@ class Push(PuckTask):
         # the goal is as high as the puck, whatever height was drawn, as in Meta-World
         super().reset_objects(ids)
         self._target[ids.numpy(), 2] = PUCK_HALF
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        low, high = ((*corner[:2], PUCK_HALF) for corner in self.goal_box)
+        return {GOAL.name: CommandRange(low, high)}
 
     def evaluate(self) -> tuple[dict[str, Tensor], Tensor]:
         tool, opening, puck = self.robot.tool, self.robot.opening, self.first[:, :3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import mujoco
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from rookery.assets.tabletop_more import CUBE_HALF, HOLE, cube, holed_table
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Command
+from rookery.sim.specs import Command, CommandRange
 from rookery.tasks.manipulation.meta_world import BOX, OPENING
 from rookery.tasks.manipulation.puck_task import PuckTask, gripping_table
 from rookery.tasks.manipulation.scripted import ToolTarget
@@ -75,6 +76,9 @@ class _Sweep(PuckTask):
 
     def commands(self) -> list[Command]:
         return []  # the goal is a part of the scene
+
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        return {}  # likewise
 
 
 class Sweep(_Sweep):

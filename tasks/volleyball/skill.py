@@ -7,6 +7,7 @@ ranges of commands, and one policy has them all.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
@@ -17,7 +18,7 @@ from torch import Tensor
 from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.errors import unknown
 from rookery.sim.quantities import command
-from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.specs import CommandRange, Group, Term, Weights
 from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.rewards import closeness_inverse
 from rookery.tasks.volleyball import plays, rally
@@ -31,6 +32,7 @@ CONTACT = "height of the ball's centre at which it is met"
 TOLD = {"stroke": STROKE, "aim": AIM, "apex": APEX, "flight": FLIGHT, "contact": CONTACT}
 """The same by term."""
 
+AFTER_M = 2.0  # m, height to which a drone flies after its hit
 Span = tuple[float, float]
 NONE: Span = (0.0, 0.0)
 
@@ -178,6 +180,13 @@ class VolleySkill(VolleyTask):
         terms = (*self.state_terms(), ball, velocity, *landing, *command_terms())
         return {"drone": Group(1, terms, self.action, history=self.cfg.history)}
 
+    def command_ranges(self) -> Mapping[str, CommandRange]:
+        asked = list(SKILLS.values()) if self.cfg.skill == "any" else [SKILLS[self.cfg.skill]]
+        go = SKILLS["go"]
+        after = Situation(NONE, NONE, 0.0, NONE, NONE, go.aim_x, go.aim_y, (AFTER_M, AFTER_M))  # as `_go_on` says
+        told = [_told_in(situation) for situation in (*asked, after)]
+        return {name: CommandRange.hull([ranges[name] for ranges in told]) for name in TOLD.values()}
+
     @property
     def stroke(self) -> Tensor:
         """[N, 2] of lob and drive, as told now."""
@@ -214,7 +223,7 @@ class VolleySkill(VolleyTask):
         go = SKILLS["go"]
         spans = torch.tensor((go.aim_x, go.aim_y))
         self.after[ids, :2] = spans[:, 0] + u[:, 17:] * (spans[:, 1] - spans[:, 0])
-        self.after[ids, 2] = 2.0
+        self.after[ids, 2] = AFTER_M
         self.off[ids] = 10.0
         self.good[ids] = False
         self.hit_at[ids] = -1
@@ -339,6 +348,14 @@ class VolleySkill(VolleyTask):
 
     def controller(self) -> plays.Act:
         return plays.AsTold(self, timing=plays.Timing(calm=7.0))
+
+
+def _told_in(s: Situation) -> dict[str, CommandRange]:
+    """Ranges of what a drone is told in a situation, by quantity."""
+    contact = (s.contact, s.contact)
+    stroke = [(float(span[1] > 0.0),) * 2 for span in (s.apex, s.flight)]
+    spans = {STROKE: stroke, AIM: [s.aim_x, s.aim_y, s.aim_z], APEX: [s.apex], FLIGHT: [s.flight], CONTACT: [contact]}
+    return {name: CommandRange(tuple(a for a, _ in each), tuple(b for _, b in each)) for name, each in spans.items()}
 
 
 def command_terms() -> tuple[Term, ...]:

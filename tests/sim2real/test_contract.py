@@ -16,7 +16,7 @@ import rookery.policies
 from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import own
-from rookery.sim.specs import Group
+from rookery.sim.specs import CommandRange, Group
 from rookery.sim.values import plain
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_stages
@@ -28,6 +28,9 @@ from tests.sim2real.conftest import Config, make_actuation, make_env, make_group
 
 Values = dict[str, Any]
 ZOO = Path(rookery.policies.__file__).parent / "zoo"
+
+
+TARGETS = CommandRange((-1.0, -2.0, -0.5), (1.0, 2.0, 0.5), relative_to="position")
 
 
 def edited(contract: Values, line: str, value: Any) -> Values:
@@ -90,12 +93,14 @@ def test_the_deployment_gives_what_the_groups_do_not() -> None:
         physics_dt=0.002,
         actuation={"drone": make_actuation()},
         safety={"drone": {"tilt": {"low": None, "high": 0.6, "unit": "rad"}}},
+        commands={"target": TARGETS, "of another group": CommandRange((0.0,), (1.0,))},
         metrics={"error_m": "m, mean distance"},
         randomized={"observation_delay": (0.0, 0.01), "action_delay": (0.0, 0.02), "observation_noise": (0.5, 1.0)},
     )
     contract = build_contract(make_env(deployment))
     group = contract.groups["drone"]
     assert group.safety == {"tilt": Limit(None, 0.6, "rad")}
+    assert group.commands == {"target": TARGETS}
     assert group.actuation == make_actuation()
     assert group.stages is None
     assert contract.latency == Latency(Delay(0.0, (0.0, 0.01)), Delay(0.0, (0.0, 0.02)))
@@ -148,6 +153,37 @@ def test_lines_by_joint_that_do_not_fit_an_arm_are_named(line: str, value: Any) 
     with pytest.raises(RookeryError) as e:
         Contract.from_json(edited(values, place, value))
     assert f"contract line {place} is" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "wrong"),
+    [
+        ("low", [-1.0, -1.0], "low"),
+        ("low", [-1.0, -1.0, math.nan], "low[2]"),
+        ("low", [-1.0, 3.0, -1.0], "high[1]"),
+        ("low", [0.1, -1.0, -0.5], "low"),
+        ("high", "far", "high"),
+        ("unit", "cm", "unit"),
+        ("unit", None, "unit"),
+        ("relative_to", "linear_velocity", "relative_to"),
+        ("relative_to", "", "relative_to"),
+        ("relative_to", "nowhere", "relative_to"),
+    ],
+)
+def test_wrong_ranges_of_commands_are_named(line: str, value: Any, wrong: str) -> None:
+    values = build_contract(make_env(Deployment(physics_dt=0.002, commands={"target": TARGETS}))).to_json()
+    assert Contract.from_json(values, stages=False).groups["drone"].commands == {"target": TARGETS}
+    with pytest.raises(RookeryError) as e:
+        Contract.from_json(edited(values, f"groups.drone.commands.target.{line}", value), stages=False)
+    assert f"contract line groups.drone.commands.target.{wrong} is" in str(e.value)
+    for other in ({}, {"no quantity": values["groups"]["drone"]["commands"]["target"]}, None):
+        with pytest.raises(RookeryError, match=r"contract line groups\.drone\.commands"):
+            Contract.from_json(edited(values, "groups.drone.commands", other), stages=False)
+
+
+def test_ranges_that_no_training_had_are_left_out() -> None:
+    env = make_env(Deployment(physics_dt=0.002, commands={"target": TARGETS}))
+    assert build_contract(env, trained_here=False).groups["drone"].commands == {}
 
 
 def test_round_trip_is_exact(values: Values, tmp_path: Path) -> None:

@@ -127,6 +127,23 @@ class Plant:
         return self.bodies.pos[0, 0].numpy().copy()
 
 
+def test_a_far_set_point_is_held_within_the_training(folder: Path) -> None:
+    firmware = compiled(folder)
+    runs = {}
+    for target in ((4.0, -1.5, 2.2), (3.0, -1.0, 2.2), (2.9, -1.0, 2.2)):
+        firmware.begin_test()
+        runs[target] = []
+        for _ in range(40):
+            x = np.zeros(16, np.float32)
+            x[:7] = (*target, 2.0, 0.0, 2.0, 1.0)
+            forces = (ctypes.c_float * 4)()
+            firmware.tick_1ms(x.ctypes.data_as(ctypes.c_void_p), 0, ABSOLUTE, forces)
+            runs[target].append(list(forces))
+    far, edge, near = map(np.array, runs.values())
+    np.testing.assert_array_equal(far, edge)
+    assert np.abs(near - edge).max() > 1e-3
+
+
 @pytest.mark.parametrize("compensated", slow_but([True], [False, True]))
 def test_it_flies_to_set_points(folder: Path, compensated: bool) -> None:
     firmware = compiled(folder, *["-DCONFIG_ENABLE_THRUST_BAT_COMPENSATED"] * compensated)

@@ -153,6 +153,58 @@ def test_it_flies_a_drone_that_has_nothing_but_motors(simulator: Any) -> None:
     assert report["timing"]["missed"] == 0
 
 
+def motors_of(onboard: Simulator, target: tuple[float, float, float], steps: int = 20) -> np.ndarray:
+    """Motor commands [steps, 4] of a drone that lies in the air at 3, 0, 2 and is told a target."""
+    values = np.zeros(16)
+    values[:7] = (*target, 3.0, 0.0, 2.0, 1.0)
+    out = [onboard.begin(values)]
+    for n in range(1, steps):
+        onboard.now += 0.002
+        values[15] = 1e-3 * n  # frozen measurements would be a fault
+        onboard.send(values)
+        out.append(onboard.answers())
+    return np.array([numbers for answers in out for what, _, numbers in answers if what == ACTUATORS])
+
+
+def test_a_target_of_the_link_is_held_within_the_training_and_told_once(simulator: Any) -> None:
+    """A target two meters away along x and y is one a meter away, the range of the training, to the bit."""
+    runs = {}
+    for target in ((5.0, -1.5, 2.5), (4.0, -1.0, 2.5), (3.9, -1.0, 2.5)):
+        onboard = simulator("--seconds", "9")
+        runs[target] = motors_of(onboard, target)
+        onboard.process.send_signal(signal.SIGKILL)
+        told = onboard.end()[2].count("target is held within what the policy was trained with")
+        assert told == (target == (5.0, -1.5, 2.5))
+    far, edge, near = runs.values()
+    assert len(far) > 10
+    np.testing.assert_array_equal(far, edge)
+    assert np.abs(near - edge).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("target", "fits"),
+    [("4,0,2", True), ("3,-1.05,2.9", True), ("4.15,0,2", False), ("3,0,3.2", False), ("0,0,1", False)],
+)
+def test_a_target_of_the_operator_is_checked_against_where_the_policy_begins(
+    simulator: Any, target: str, fits: bool
+) -> None:
+    onboard = simulator("--command", f"target={target}", options="actuators=1&lockstep=1")
+    values = np.zeros(13)
+    values[:4] = (3.0, 0.0, 2.0, 1.0)
+    if fits:
+        assert onboard.begin(values)
+        return
+    onboard.socket.settimeout(0.02)
+    while onboard.process.poll() is None:  # it hears where the drone is, and ends without an answer
+        onboard.send(values)
+        with pytest.raises(TimeoutError):
+            onboard.answers()
+    code, out, err = onboard.end()
+    assert (code, out) == (2, "")
+    assert "of the command target is" in err and "out of its range" in err and "from where it begins (position)" in err
+    assert err.count("\n") == 1
+
+
 def test_datagrams_that_come_late_twice_or_damaged_change_nothing(simulator: Any) -> None:
     values = np.zeros(16)
     values[6] = 1.0

@@ -121,14 +121,19 @@ def test_it_commands_what_the_policy_does(autopilot: Autopilot, bundle: Path) ->
     controller = Controller(bundle)
     rng = np.random.default_rng(0)
     weight = 0.0306 * 9.81
+    reached = 0
     for _ in range(50):
         values = state(rng)
         given = autopilot.tick(values)
         assert given is not None and autopilot.alive
         assert autopilot.module.mode_flags() == 8
-        command = controller.step({**values, "target": np.float32([-0.25, 0.5, 1.0])})
+        far = np.float32([-0.25, 0.5, 1.0]) - values["position"]
+        held = values["position"] + np.clip(far, -1.0, 1.0)  # what its training had
+        reached += bool((np.abs(far) > 1.0).any())
+        command = controller.step({**values, "target": held})
         np.testing.assert_allclose(given[:3], to_frd(command[:3]), atol=1e-4)
         assert given[3] == pytest.approx(-min(1.0, 0.5 * command[3] / weight), abs=1e-4)
+    assert 10 < reached < 40  # both are tried
 
 
 def test_it_hovers_where_offboard_mode_began(autopilot: Autopilot) -> None:

@@ -17,7 +17,7 @@ from rookery.experiments.runs import open_run
 from rookery.policies.training.store import _digest
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
-from rookery.sim2real.upgrade import main, upgraded
+from rookery.sim2real.upgrade import commanded, main, upgraded
 
 Values = dict[str, Any]
 ZOO = Path(rookery.policies.__file__).parent / "zoo"
@@ -28,9 +28,17 @@ KNOWN = {"normalize", "gru", "perceptron", "squash"}
 """Stages that version 2 had words for."""
 
 
+def silent(values: Values) -> Values:
+    """What version 3 said of the same policy while it stated no ranges of commands."""
+    old = copy.deepcopy(values)
+    for group in old["groups"].values():
+        group.pop("commands", None)
+    return old
+
+
 def version_2(values: Values) -> Values:
     """What version 2 said of the same policy: sizes of a network, by the names that they had."""
-    old = copy.deepcopy(values)
+    old = silent(values)
     old["schema_version"] = 2
     old["conventions"] |= {name: text.replace("policy ", "network ") for name, text in old["conventions"].items()}
     for group in old["groups"].values():
@@ -72,8 +80,9 @@ def test_an_old_contract_of_the_zoo_becomes_the_new_one(task: str) -> None:
     if task == "table-reach":
         new["latency"]["observation"]["randomized"] = [0.0, 0.0125]  # its default while contracts were of version 1
     old = version_1(new)
-    assert upgraded(old) == new
+    assert upgraded(old) == silent(new)
     assert upgraded(new) == new
+    assert commanded(upgraded(old)) == new
     assert old["schema_version"] == 1  # not changed in place
     assert Contract.from_json(upgraded(old)).to_json()["provenance"] == old["provenance"]
 
@@ -101,7 +110,27 @@ def of_version_2() -> list[str]:
 def test_version_2_of_the_whole_zoo_becomes_the_new_one(task: str) -> None:
     new = stored(task)
     old = version_2(new)
-    assert old != new and upgraded(old) == new
+    assert old != new and upgraded(old) == silent(new)
+
+
+@pytest.mark.parametrize("task", ["drone-hover", "table-reach"])
+def test_ranges_of_commands_are_added_to_older_contracts_and_left_as_they_are(task: str) -> None:
+    new = stored(task)
+    (group,) = new["groups"]
+    assert commanded(silent(new)) == new
+    narrow = copy.deepcopy(new)
+    for span in narrow["groups"][group]["commands"].values():
+        span["low"] = [0.5 * low for low in span["low"]]
+    assert commanded(narrow) == narrow
+    for line in ({"task_id": "no-such-task"}, {"task_id": "task.py"}, {"task_config": {"no_such_value": 1.0}}):
+        assert commanded(silent(new) | line) == silent(new) | line  # nobody knows: not refused
+    set_of = json.loads((ZOO / "MT10" / "contract.json").read_text())
+    assert commanded(set_of) == set_of  # most of its goals are parts of the scene
+
+
+def test_the_zoo_states_the_ranges_that_its_tasks_draw() -> None:
+    for folder in sorted(p.parent for p in ZOO.glob("*/contract.json")):
+        assert commanded(silent(stored(folder.name))) == stored(folder.name), folder.name
 
 
 OLD_NAMES = {
@@ -153,7 +182,7 @@ def test_open_run_completes_and_a_bundle_is_refused(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(ZOO / "drone-hover", tmp_path / "run"))
     (folder / "contract.json").write_text(json.dumps(version_1(stored("drone-hover"))))
     _, contract = open_run(folder)
-    assert contract.to_json() == stored("drone-hover")
+    assert contract.to_json() == silent(stored("drone-hover"))
     with pytest.raises(RookeryError, match=r"schema version 1, .*`rookery export RUN --out DIR`"):
         Contract.read(folder)
     assert main([str(folder)]) == 0

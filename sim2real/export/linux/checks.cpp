@@ -1,13 +1,16 @@
 /* The contract against the vehicle, before anything moves: what does not fit is refused by its line. */
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 #include "pilot.hpp"
 
 namespace flight {
 namespace {
 
+constexpr double first_reading = 1.0; /* s, for a vehicle's first measurements: commands are held against where it is */
 const std::string commanded = "commanded "; /* begins names of commands whose 0 means: stay */
 const std::string commanded_velocity = "commanded velocity forward, velocity left"; /* and of one that says how to walk */
 
@@ -25,12 +28,14 @@ bool has(const std::vector<std::string> &names, const std::string &name)
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string hertz(double rate)
+std::string number(double value)
 {
     char text[32];
-    std::snprintf(text, sizeof text, "%g Hz", rate);
+    std::snprintf(text, sizeof text, "%g", value);
     return text;
 }
+
+std::string hertz(double rate) { return number(rate) + " Hz"; }
 
 } // namespace
 
@@ -58,8 +63,10 @@ void Pilot::check(const std::map<std::string, std::vector<float>> &given)
             refuse(line + ".actuation.joints", std::string("also ") + robot_.joints[i].name, listed(identity.joints));
         }
     }
-    check_quantities(identity, take_commands(given, identity));
+    const std::vector<bool> commands = take_commands(given, identity);
+    check_quantities(identity, commands);
     entry_ = make_entry(robot_, identity);
+    check_ranges(commands);
     to(Phase::checked, clock_.now());
 }
 
@@ -131,6 +138,51 @@ void Pilot::check_quantities(const Identity &identity, const std::vector<bool> &
         velocity_ = name.compare(0, commanded_velocity.size(), commanded_velocity) == 0 ? &q : velocity_;
         target_ = name == "target" && q.size == 3 ? q.at : target_;
         target_given_ = target_given_ || (name == "target" && measured_[n]);
+    }
+}
+
+void Pilot::check_ranges(const std::vector<bool> &commands)
+{
+    bool read = false;
+    for (int i = 0; i < robot_.range_count; i++) {
+        const CommandRange &range = robot_.ranges[i];
+        if (!commands[static_cast<std::size_t>(range.quantity)]) {
+            continue;
+        }
+        if (range.origin >= 0) {
+            const double until = monotonic() + first_reading;
+            while (!read && !(read = link_.read(reading_)) && monotonic() < until) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(5));
+            }
+            if (!read || !measured_[static_cast<std::size_t>(range.origin)]) {
+                continue; /* nobody tells yet where that is; it is held there in flight */
+            }
+        }
+        check_range(range);
+    }
+}
+
+void Pilot::check_range(const CommandRange &range) const
+{
+    const Quantity &q = robot_.quantities[range.quantity];
+    const float *asked = place(q.at), *origin = range.origin < 0 ? nullptr : place(robot_.quantities[range.origin].at);
+    const bool motion = std::strncmp(q.name, commanded.c_str(), commanded.size()) == 0; /* 0 of it: stay */
+    for (int i = 0; i < q.size; i++) {
+        float low = range.low[i], high = range.high[i];
+        std::string where;
+        if (origin != nullptr) {
+            const bool rises = entry_ != nullptr && robot_.family == Family::multirotor && robot_.quantities[range.origin].at == position_ && i == 2;
+            const float begins = origin[i] + (rises ? static_cast<float>(take_off) : 0.0f), slack = static_cast<float>(near);
+            low += begins - slack;
+            high += begins + slack;
+            where = std::string(" from where it begins (") + robot_.quantities[range.origin].name + ")";
+        }
+        if ((motion && asked[i] == 0.0f) || (asked[i] >= low && asked[i] <= high)) {
+            continue;
+        }
+        throw Refused("value " + std::to_string(i) + " of the command " + q.name + " is " + number(asked[i]) + ", out of its range, " + number(low) +
+                      " to " + number(high) + " (" + q.unit + "): give one within. The policy was trained with " + number(range.low[i]) +
+                      " to " + number(range.high[i]) + where + ".");
     }
 }
 

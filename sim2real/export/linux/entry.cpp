@@ -10,9 +10,7 @@
 namespace flight {
 namespace {
 
-constexpr double take_off = 1.0;     /* m, height over the start */
 constexpr double climb = 0.5;        /* m/s, at which position set-points move */
-constexpr double near = 0.1;         /* m, from the set-point that counts as there */
 constexpr double slow = 0.2;         /* m/s */
 constexpr double settled = 0.5;      /* s, that it must hold */
 constexpr double stand = 2.0;        /* s, from the pose in which a robot is found to its home pose */

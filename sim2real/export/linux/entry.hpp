@@ -10,6 +10,9 @@
 
 namespace flight {
 
+constexpr double take_off = 1.0; /* m, height over the start, where a multirotor's policy begins */
+constexpr double near = 0.1;     /* m, from a set-point that counts as there */
+
 class Entry {
 public:
     virtual ~Entry() = default;

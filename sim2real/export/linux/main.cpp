@@ -274,6 +274,14 @@ void describe()
         const bool command = std::strcmp(q.name, "target") == 0 || std::strncmp(q.name, "commanded ", 10) == 0;
         std::printf("%s: %d (%s), %s\n", q.name, q.size, q.unit, command ? "command" : q.needed ? "measured" : "measured, not needed");
     }
+    for (int i = 0; i < r.range_count; i++) {
+        const CommandRange &range = r.ranges[i];
+        std::printf("%s was in training", r.quantities[range.quantity].name);
+        for (int k = 0; k < r.quantities[range.quantity].size; k++) {
+            std::printf("%s %g to %g", k == 0 ? "" : ",", static_cast<double>(range.low[k]), static_cast<double>(range.high[k]));
+        }
+        std::printf("%s%s\n", range.origin < 0 ? "" : " from ", range.origin < 0 ? "" : r.quantities[range.origin].name);
+    }
 }
 
 int fly(const Options &options)

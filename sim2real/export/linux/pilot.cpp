@@ -21,12 +21,21 @@ constexpr double most_exit = 15.0;   /* s, to come down before the reaction to a
 constexpr double fresh = 1.0;        /* s, age of what a vehicle says about itself */
 constexpr long ask_again = 50;       /* steps */
 
+/* Never waits for a buffer, and takes a line of any length. */
+void say_line(const std::string &line)
+{
+    char text[256];
+    const int size = std::snprintf(text, sizeof text, "%s\n", line.c_str());
+    (void)!write(STDERR_FILENO, text, static_cast<std::size_t>(size < 255 ? size : 255));
+}
+
 } // namespace
 
 Pilot::Pilot(const Robot &robot, Controller &controller, Link &link, const Settings &settings, const Clock &clock, const Operator &by, double seconds)
     : robot_(robot), controller_(controller), robot_link_(link), link_(link), settings_(settings), clock_(clock), operator_(by), seconds_(seconds),
       limits_(filter_limits(robot, settings.limits)), measured_(static_cast<std::size_t>(robot.quantity_count)),
-      command_(static_cast<std::size_t>(robot.commands)), actuators_(static_cast<std::size_t>(robot.actuators))
+      command_(static_cast<std::size_t>(robot.commands)), actuators_(static_cast<std::size_t>(robot.actuators)),
+      held_(static_cast<std::size_t>(robot.values)), told_(static_cast<std::size_t>(robot.range_count))
 {
     reading_.values.resize(static_cast<std::size_t>(robot.values));
 }
@@ -151,6 +160,7 @@ void Pilot::begin_policy(double now)
     controller_.begin();
     policy_steps_ = 0;
     halted_ = -1.0;
+    std::fill(told_.begin(), told_.end(), false);
     to(Phase::policy, now);
     policy_stamp_ = now;
 }
@@ -166,8 +176,9 @@ const float *Pilot::fly(double now)
     const bool actuators = robot_link_.takes_actuators();
     const int each = actuators ? robot_.loop_steps : 1;
     if (policy_steps_++ % each == 0) {
+        const float *values = held_values();
         link_mutex_.unlock(); /* the watchdog must come through while the policy's step runs */
-        const bool finite = controller_.step(reading_.values.data(), command_.data());
+        const bool finite = controller_.step(values, command_.data());
         link_mutex_.lock();
         if (phase() != Phase::policy) { /* it has taken over meanwhile */
             return nullptr;
@@ -200,6 +211,27 @@ const float *Pilot::fly(double now)
     }
     link_.write_actuators(actuators_.data());
     return command_.data();
+}
+
+/* All values, with commands held within what the policy was trained with, wherever they come from. */
+const float *Pilot::held_values()
+{
+    std::copy(reading_.values.begin(), reading_.values.end(), held_.begin());
+    for (int i = 0; i < robot_.range_count; i++) {
+        const CommandRange &range = robot_.ranges[i];
+        const Quantity &q = robot_.quantities[range.quantity];
+        const bool stands = &q == velocity_ && halted_ >= 0.0; /* it is about to leave, whatever the range is */
+        if (stands || (range.origin >= 0 && !measured_[static_cast<std::size_t>(range.origin)])) {
+            continue;
+        }
+        const float *about = range.origin < 0 ? nullptr : place(robot_.quantities[range.origin].at);
+        const int changed = safety_hold(&held_[static_cast<std::size_t>(q.at)], range.low, range.high, about, q.size);
+        if (changed > 0 && !told_[static_cast<std::size_t>(i)]) {
+            told_[static_cast<std::size_t>(i)] = true;
+            say_line(std::string(q.name) + " is held within what the policy was trained with");
+        }
+    }
+    return held_.data();
 }
 
 /* True while a robot that can walk comes to a stand before it leaves. */
@@ -317,9 +349,7 @@ void Pilot::to(Phase next, double now, const std::string &why)
 
 void Pilot::say(Phase phase, const std::string &why) const
 {
-    char text[256];
-    const int size = std::snprintf(text, sizeof text, "%s%s%s%s\n", phase_names[static_cast<int>(phase)], why.empty() ? "" : " (", why.c_str(), why.empty() ? "" : ")");
-    (void)!write(STDERR_FILENO, text, static_cast<std::size_t>(size < 255 ? size : 255));
+    say_line(phase_names[static_cast<int>(phase)] + (why.empty() ? "" : " (" + why + ")"));
 }
 
 } // namespace flight

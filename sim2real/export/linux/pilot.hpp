@@ -107,6 +107,9 @@ private:
     void check_quantities(const Identity &identity, const std::vector<bool> &commanded);
     std::vector<bool> take_commands(const std::map<std::string, std::vector<float>> &given, const Identity &identity);
     const Quantity &quantity_for(const std::string &name, const std::map<std::string, std::vector<float>> &given) const;
+    void check_ranges(const std::vector<bool> &commands);
+    void check_range(const CommandRange &range) const;
+    const float *held_values();
     void refuse(const std::string &line, const std::string &wants, const std::string &has) const;
 
     int judge(double now, int late);
@@ -137,6 +140,8 @@ private:
     std::unique_ptr<Entry> entry_;
     std::vector<bool> measured_;
     std::vector<float> command_, actuators_;
+    std::vector<float> held_;    /* all values, commands within their ranges */
+    std::vector<bool> told_;     /* of each range, that a command was held within it */
     std::timed_mutex link_mutex_; /* held by whoever calls the link */
     std::atomic<int> phase_{static_cast<int>(Phase::idle)}, fault_{SAFETY_OK};
     std::atomic<double> policy_stamp_{-1.0}; /* s, when the policy's step last returned; below 0 while none is due */

@@ -16,6 +16,13 @@ struct Quantity {
     bool needed; /* by the policy, its loops or the entry */
 };
 
+/* Values of a told quantity that the policy was trained with. */
+struct CommandRange {
+    int quantity; /* index in the robot's table, as is `origin` */
+    const float *low, *high;
+    int origin; /* a measured place that low and high are relative to; -1: the value itself is meant */
+};
+
 enum class Family { multirotor, joints, arm };
 extern const char *const family_names[3];
 
@@ -53,6 +60,8 @@ struct Robot {
     const Quantity *quantities;
     int quantity_count;
     int values; /* of all quantities */
+    const CommandRange *ranges;
+    int range_count;
     const Joint *joints;
     int joint_count;
     bool holds_joints; /* commands are angles of joints that a servo can hold */

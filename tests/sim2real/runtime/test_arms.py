@@ -274,7 +274,7 @@ def test_what_leads_to_no_joint_positions_is_refused(group: ContractGroup) -> No
 
 
 def test_a_dry_run_reaches_the_operators_goal(reach_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    args = fly.Args(reach_bundle, dry_run=True, seconds=3.0, command=("goal=0.1,0.7,0.2",), json=True)
+    args = fly.Args(reach_bundle, dry_run=True, seconds=3.0, command=("goal=0.1,0.85,0.2",), json=True)
     assert fly.run(args) == 0
     (report,) = json.loads(capsys.readouterr().out)["vehicles"]
     assert (report["family"], report["fault"]) == ("arm", None)

@@ -62,6 +62,13 @@ def test_the_example_of_the_docs_flies(own: Path, tmp_path: Path, capsys: pytest
     assert log.stat().st_size > 10_000
 
 
+def test_the_range_of_the_docs_example_is_kept(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert read_short_contract(json.loads(example())).groups["robot"].commands["target"].high == (1.0, 1.0, 1.0)
+    assert main(["fly", str(own), "--dry-run", "--json", "--command", "target=0,0,3"]) == 2
+    said = capsys.readouterr().err
+    assert "up 3 m of the command 'target' is out of its range" in said and said.count("\n") == 1
+
+
 def drawn(controller: Controller, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Random values of all that a policy wants."""
     out = {q.name: rng.standard_normal(q.size).astype(np.float32) for q in controller.wanted}
@@ -152,6 +159,11 @@ def put(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         (put("multirotor", "mass", value=-1.0), "multirotor.mass", ""),
         (put("multirotor", value=None), "multirotor", "one of them"),
         (put("joints", value=[{"name": "hip"}]), "joints[0]", ""),
+        (put("commands", "target", "low", value=[0.0]), "commands.target.low", "a list of 3"),
+        (put("commands", "target", "low", value=[1.5, 0.0, 0.0]), "commands.target.high[0]", "at least"),
+        (put("commands", "target", "low", 0, value=0.5), "commands.target.low", "around 0"),
+        (put("commands", "target", "relative_to", value="velocity"), "commands.target.relative_to", "place"),
+        (put("commands", "goal", value={"low": [0.0], "high": [1.0]}), "commands.goal", "no quantity"),
     ],
 )
 def test_a_wrong_line_is_said(edit: Callable[[dict[str, Any]], None], line: str, why: str) -> None:

@@ -58,6 +58,22 @@ def test_both_runtimes_do_the_same(
         assert theirs.pilot.process.returncode == 0
 
 
+class TooFast(NativeWalk):
+    """A walk that no training had."""
+
+    words = ("--command", "velocity=0.5,-0.6,0")
+
+
+def test_a_velocity_that_no_training_had_is_refused_before_anything_moves(walk_program: Path) -> None:
+    with closing(TooFast(walk_program)) as walk:
+        with pytest.raises(AssertionError):
+            walk.pilot.check()
+        (said,) = walk.pilot.said.splitlines()
+        assert "value 1 of the command commanded velocity forward" in said and "out of its range, -0.4 to 0.4" in said
+        assert walk.pilot.process.wait(10) == 2
+        assert not walk.vehicle.stiff
+
+
 @pytest.mark.parametrize("fly", [Flight, NativeFlight])
 def test_the_operators_end_is_heard_on_the_way_up(fly: type[Flight], hover_program: Path) -> None:
     """It comes down, and the policy never begins."""

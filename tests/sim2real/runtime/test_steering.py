@@ -15,14 +15,17 @@ import numpy as np
 import pytest
 
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import CommandRange
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.runtime.command_limits import CommandLimits
 from rookery.sim2real.runtime.controls import Controls, read_controls
 from rookery.sim2real.runtime.gamepad import AXIS, BUTTON, EVENT, FIRST, Gamepad
 from rookery.sim2real.runtime.keys import KeyDecoder, Keys, press
 from rookery.sim2real.runtime.pilot import Commands
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.runtime.settings import safety_settings
-from rookery.sim2real.runtime.steering import NEAR_M, CommandSteering, task_ranges
+from rookery.sim2real.runtime.steering import NEAR_M, CommandSteering
+from tests.sim2real.runtime.flights import library
 from tests.sim2real.runtime.processes import wait_for
 from tests.sim2real.runtime.terminals import Terminal
 
@@ -41,7 +44,7 @@ def stub(policy: str, values: dict[str, Any], position: Any = (0.0, 0.0, 1.0)) -
     return SimpleNamespace(
         controller=SimpleNamespace(contract=contract, spec=spec, wanted=list(wanted.values())), identity=identity,
         commands=commands, settings=safety_settings(contract, name), armed_at=np.zeros(3),
-        link=SimpleNamespace(read=lambda: reading),
+        link=SimpleNamespace(read=lambda: reading), command_limits=CommandLimits(library(), spec.commands),
     )  # fmt: skip
 
 
@@ -62,12 +65,25 @@ def hovering(count: int = 1) -> tuple[list[Any], CommandSteering]:
 # -- ranges ----------------------------------------------------------------------------------------------------
 
 
-def test_a_walk_has_the_range_that_its_task_draws() -> None:
+def test_a_walk_has_the_range_that_its_contract_states() -> None:
     contract = Contract.read(ZOO / "go2-velocity" / "contract.json")
     config = contract.task_config
-    low, high = task_ranges(contract)[VELOCITY]
-    assert high == pytest.approx((config["max_vx"], config["max_vy"], config["max_yaw_rate"]))
-    assert low == pytest.approx((-config["max_back"], -config["max_vy"], -config["max_yaw_rate"]))
+    stated = contract.groups["robot"].commands[VELOCITY]
+    assert stated.high == pytest.approx((config["max_vx"], config["max_vy"], config["max_yaw_rate"]))
+    assert stated.low == pytest.approx((-config["max_back"], -config["max_vy"], -config["max_yaw_rate"]))
+    _, steering = walking()
+    assert steering.labels == {"forward", "left", "turn"}
+
+
+def test_a_contract_from_before_ranges_bounds_nothing_and_gets_them_from_the_operator() -> None:
+    pilot = stub("go2-velocity", {VELOCITY: (5.0, 0.0, 0.0)})
+    pilot.command_limits = CommandLimits(library(), {})
+    steering = CommandSteering([pilot])
+    steering.learn()
+    assert not steering.labels
+    given = CommandSteering([pilot], {"velocity": ((-1.0, 0.0, 0.0), (1.0, 0.0, 0.0))})
+    with pytest.raises(RookeryError, match="out of its range, -1 to 1"):
+        given.learn()
 
 
 def test_keys_go_to_the_end_of_the_range_and_not_beyond() -> None:
@@ -117,7 +133,8 @@ def test_ranges_that_do_not_fit_are_refused(ranges: Any) -> None:
 @pytest.mark.parametrize("share", [1.0, 1.01])
 @pytest.mark.parametrize("index", [0, 1, 2])
 def test_a_velocity_that_no_training_asked_for_is_refused(share: float, index: int) -> None:
-    for bounds in task_ranges(Contract.read(ZOO / "go2-velocity" / "contract.json"))[VELOCITY]:
+    stated = Contract.read(ZOO / "go2-velocity" / "contract.json").groups["robot"].commands[VELOCITY]
+    for bounds in (stated.low, stated.high):
         asked = np.zeros(3)
         asked[index] = share * bounds[index]
         steering = CommandSteering([stub("go2-velocity", {VELOCITY: asked})])
@@ -130,6 +147,57 @@ def test_a_velocity_that_no_training_asked_for_is_refused(share: float, index: i
         CommandSteering(
             [stub("go2-velocity", {VELOCITY: asked})], {"velocity": (-9 * np.ones(3), 9 * np.ones(3))}
         ).learn()
+
+
+@pytest.mark.parametrize(
+    ("target", "fits"),
+    [
+        ((3.0, -1.0, 2.0), True),  # the policy begins at 2, 0, 2.3
+        ((1.0, 1.0, 3.2), True),
+        ((3.05, 0.0, 2.3), True),  # the entry is exact to 10 cm
+        ((3.15, 0.0, 2.3), False),
+        ((0.0, 0.0, 1.0), False),
+        ((2.0, 0.0, 3.5), False),
+    ],
+)
+def test_a_target_is_held_against_where_the_policy_begins(target: Any, fits: bool) -> None:
+    steering = CommandSteering([stub("drone-hover", {"target": target}, position=(2.0, 0.0, 1.3))])
+    if fits:
+        steering.learn()
+        return
+    with pytest.raises(RookeryError, match=r"out of its range.*trained with -1 to 1 from where it begins \(position\)"):
+        steering.learn()
+    wide = {"target": ((-3.0,) * 3, (3.0,) * 3)}
+    CommandSteering([stub("drone-hover", {"target": target}, position=(2.0, 0.0, 1.3))], wide).learn()
+
+
+def test_a_goal_of_an_arm_is_held_within_the_box_of_the_training() -> None:
+    for goal, fits in (((0.1, 0.8, 0.3), True), ((0.0, 0.7, 0.2), False), ((0.0, 0.85, 0.0), False)):
+        steering = CommandSteering([stub("table-reach", {"goal's position": goal})])
+        if fits:
+            steering.learn()
+            continue
+        with pytest.raises(RookeryError, match="out of its range"):
+            steering.learn()
+
+
+def test_commands_are_held_and_told_by_name() -> None:
+    spec = Contract.read(ZOO / "drone-hover" / "contract.json").groups["drone"]
+    limits = CommandLimits(library(), spec.commands)
+    asked = np.array((5.0, 0.5, -9.0), np.float32)
+    values = {"target": asked, "position": np.array((1.0, 0.0, 2.0), np.float32)}
+    assert limits.hold(values) == ["target"]
+    np.testing.assert_array_equal(values["target"], (2.0, 0.5, 1.0))
+    np.testing.assert_array_equal(asked, (5.0, 0.5, -9.0))  # the operator's own stays
+    assert limits.hold(values) == []
+    assert limits.hold({"target": asked}) == []  # nobody tells where it is
+    assert limits.hold({"position": asked}) == []
+    walk = CommandLimits(library(), {VELOCITY: CommandRange((-1.0, 0.0, 0.2), (1.0, 0.0, 0.3))})
+    values = {VELOCITY: np.array((math.inf, -1e-9, 0.0), np.float32)}
+    assert walk.hold(values) == [VELOCITY]
+    np.testing.assert_array_equal(values[VELOCITY], np.array((1.0, 0.0, 0.2), np.float32))
+    none = {VELOCITY: np.array((math.nan, 0.0, 0.2), np.float32)}
+    assert walk.hold(none) == [] and math.isnan(none[VELOCITY][0])  # of which the filter tells
 
 
 def test_a_target_stays_near_the_vehicle_and_over_the_ground() -> None:
