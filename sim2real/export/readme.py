@@ -181,9 +181,10 @@ for its control steps {due}or has finished{at}. Between decisions it does not ru
         return text
     events = [event for event in state.events if event.name in rules.events]
     flags = [(f"`{e.name}`", f"`{state.flag(e)}`" if e.told else "computed from the state", e.meaning) for e in events]
+    text = f"{text}\n{_table(('event', 'from', 'what it is'), flags)}\n"
+    if not any(event.told for event in events):
+        return text
     return f"""{text}
-{_table(("event", "from", "what it is"), flags)}
-
 Set the member of an event that is told to 1 in the control step in which it happens, and to 0 in all others: the policy decides
 in each control step in which one is not 0.
 """
@@ -194,7 +195,7 @@ def _condition(condition: Condition | None, state: StateC, outer: bool) -> str:
     if condition is None:
         return ""
     if not outer:
-        return condition.code("x").strip("()")
+        return condition.code("x")[1:-1]
     term, index = _term_at(condition.start, state)
     limit = condition.limit / term.effective_scale
     what = f"length of {term.name}" if condition.size else term.name + (f"[{index}]" if term.size > 1 else "")

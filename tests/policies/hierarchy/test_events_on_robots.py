@@ -22,6 +22,7 @@ from skilled import skilled
 import rookery
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
+from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract, describe
@@ -165,6 +166,17 @@ def test_a_contract_of_other_events_is_refused(bundle: tuple[Path, Policy]) -> N
         told([near, {"name": "bell", "formula": "position", "expression": vector}])
     del values["groups"]["point"]["events"]
     assert all(event.told for event in Contract.from_json(values).groups["point"].events)
+
+
+def test_a_run_keeps_the_events_at_which_its_policy_decides(bundle: tuple[Path, Policy], tmp_path: Path) -> None:
+    env, policy = ringing_env(1), bundle[1]
+    before = build_contract(env)
+    assert [event.name for event in before.groups["point"].events] == ["bell", "near"]
+    save_policy(tmp_path / "run", {"point": policy}, before.to_json())
+    _, values = load_policy(tmp_path / "run")
+    assert Contract.from_json(values).groups["point"].events == Contract.read(bundle[0]).groups["point"].events
+    save_policy(tmp_path / "flat", {"point": random_policy(env.groups["point"], 0)}, before.to_json())
+    assert Contract.read(tmp_path / "flat").groups["point"].events == ()
 
 
 def test_golden_vectors_without_their_events_are_refused(bundle: tuple[Path, Policy], tmp_path: Path) -> None:
