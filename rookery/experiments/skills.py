@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.experiments.runs import find_run, open_run
-from rookery.policies.hierarchy.skill_set import CONTROLLER, SkillSet, read_skills
+from rookery.policies.hierarchy.skill_set import CONTROLLER, Skill, SkillSet, read_skills
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.terms import Quantity
 from rookery.sim.values import plain
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rookery.policies.hierarchy.hierarchy import SkillSource
     from rookery.policies.policy import Policy
     from rookery.sim.env import Env
-    from rookery.sim2real.contract import Contract
+    from rookery.sim2real.contract import Contract, ContractGroup
 
 
 def skill_files() -> dict[str, Path]:
@@ -57,7 +58,8 @@ def with_skills(env: Env, file: Path) -> HierarchicalEnv:
         file: TOML, see rookery.policies.hierarchy.skill_set; folders in it count from its own.
 
     Raises:
-        RookeryError: a skill that is not there or does not fit, or a setting that does not.
+        RookeryError: a skill that is not there or does not fit, or a setting that does not; or commands that a skill was not
+            trained with.
     """
     from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
     from rookery.policies.hierarchy.hierarchy import make_hierarchy
@@ -66,10 +68,14 @@ def with_skills(env: Env, file: Path) -> HierarchicalEnv:
     file = skills_file(file)
     skills = read_skills(file)
     group = _group_of(env, skills)
-    sources = {name: _source(_place(name, file), group) for name in skills.policies if name != CONTROLLER}
+    opened = {name: _source(_place(name, file), group) for name in skills.policies if name != CONTROLLER}
+    sources = {name: source for name, (source, _) in opened.items()}
     agents = team_agents(env, group).shape[1] if skills.central else 1
     known = env.task_id, env.control_dt, env.event_names
     made = make_hierarchy(skills, env.groups[group], sources, *known, agents)
+    for name, skill in skills.skills.items():
+        if skill.policy != CONTROLLER:
+            _refuse_beyond(name, skill, opened[skill.policy][1])
     return HierarchicalEnv(env, {group: made})
 
 
@@ -91,8 +97,24 @@ def _place(policy: str, file: Path) -> Path:
     return beside if beside.exists() else Path(policy)
 
 
-def _source(run: Path, group: str) -> SkillSource:
-    """The policy of a run, a bundle or the zoo that is a skill of a group."""
+def _refuse_beyond(name: str, skill: Skill, group: ContractGroup) -> None:
+    """Refuse commands beyond the ranges that the skill's contract states."""
+    for term in group.spec.observation:
+        span = group.commands.get(term.expression.name) if isinstance(term.expression, Quantity) else None
+        if span is None or term.name not in skill.command:
+            continue
+        given = skill.command[term.name]
+        for i, value in enumerate(given if isinstance(given, (list, tuple)) else [given]):
+            ends = value if isinstance(value, (list, tuple)) else [value]
+            if min(ends) < span.low[i] or max(ends) > span.high[i]:
+                raise RookeryError(
+                    f"command.{term.name} of the skill {name!r} holds {value!r} for its value {i}, and {skill.policy} was "
+                    f"trained with {span.low[i]:g} to {span.high[i]:g} ({term.unit}): keep within that."
+                )
+
+
+def _source(run: Path, group: str) -> tuple[SkillSource, ContractGroup]:
+    """The policy of a run, a bundle or the zoo that is a skill of a group, and its entry of the contract."""
     from rookery.policies.hierarchy.hierarchy import SkillSource
 
     policies, contract = _open(run)
@@ -101,7 +123,7 @@ def _source(run: Path, group: str) -> SkillSource:
         raise RookeryError(f"{run} has policies of {', '.join(contract.groups)}, and the skills are of {group!r}.")
     if own not in policies:
         raise RookeryError(f"{run} has a policy for each agent of {own!r}: a skill is one policy for all of them.")
-    return SkillSource(policies[own], contract.groups[own].spec, contract.control_dt)
+    return SkillSource(policies[own], contract.groups[own].spec, contract.control_dt), contract.groups[own]
 
 
 def _open(run: Path) -> tuple[dict[str, Policy], Contract]:

@@ -399,6 +399,19 @@ def test_what_no_hierarchy_can_be_is_refused_in_one_sentence(text: str, message:
         rookery.make("drone-hover", skills=file)
 
 
+def test_commands_that_a_skill_was_not_trained_with_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "skills.toml"
+    for command, beyond in (("[[-0.6, 1.0], 0.4, 0.0]", None), ("[[-0.6, 1.1], 0, 0]", 0), ("[0, -0.5, 0]", 1)):
+        file.write_text(
+            f'[skills.a]\npolicy = "go2-velocity"\ncommand.command = {command}\n[skills.b]\npolicy = "controller"\n'
+        )
+        if beyond is None:
+            rookery.make("go2-velocity", config={"history": 5}, skills=file).close()
+            continue
+        with pytest.raises(RookeryError, match=rf"for its value {beyond}, and go2-velocity was trained with -0"):
+            rookery.make("go2-velocity", config={"history": 5}, skills=file)
+
+
 def test_skills_of_another_robot_action_or_history_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "skills.toml"
     file.write_text('[skills.a]\npolicy = "drone-hover"\nshift.up = 0.1\n')
