@@ -294,7 +294,7 @@ def test_two_machines_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         _wait_for(lambda: _steps(tmp_path / "run") > before + 32 * 8 * 20, 180)
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) in (130, 143)
-        with pytest.raises(RookeryError, match="4 workers of 1 processors need 4, and the cluster has [23]:"):
+        with pytest.raises(RookeryError, match=r"4 workers of 1 processors need 4, and the cluster has [23]:"):
             Cluster(nodes.address, 4, 1.0).__enter__()
         monkeypatch.setattr(ray_cluster, "versions", lambda: versions() | {"numpy": "0.1"})
         with (
