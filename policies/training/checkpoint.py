@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,35 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
         shutil.rmtree(temporary, ignore_errors=True)
         raise store.unwritable(folder, error) from error
     return final
+
+
+def receive(run_dir: Path, name: str, files: Mapping[str, bytes]) -> None:
+    """Write a checkpoint that another process has written elsewhere; one of this name that is there already stays.
+
+    Args:
+        run_dir: run folder.
+        name: of the checkpoint's folder.
+        files: by name.
+
+    Raises:
+        RookeryError: the disk is full or the folder cannot be written.
+    """
+    folder = run_dir / "checkpoints"
+    temporary = folder / f".writing-{name}"
+    try:
+        make_folder(folder)
+        _clean_up(folder)
+        if (folder / name).exists():
+            return
+        temporary.mkdir()
+        for own, data in files.items():
+            write_file(temporary / own, data)
+        flush(temporary)
+        temporary.rename(folder / name)
+        flush(folder)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise store.unwritable(folder, error) from error
 
 
 def _write_tensors(file: Path, tensors: dict[str, Tensor]) -> str:

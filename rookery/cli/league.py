@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +15,7 @@ from rookery.cli.options import Json, print_json
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
+    from rookery.experiments.league.remote import LeagueCluster
     from rookery.experiments.league.run import League
 
 EXAMPLES = """
@@ -21,6 +24,7 @@ EXAMPLES = """
   rookery league runs/tag
   rookery league runs/tag --iterations 12
   rookery league runs/tag --exploitability 4e6 --at 0 4 8
+  rookery league runs/tag --iterations 16 --ray 10.0.0.4:6379
 """
 SOLVER = "self-play, fictitious, pfsp, psro-uniform, psro-nash, alpha-rank or replicator; psro-nash by default."
 
@@ -83,6 +87,13 @@ class Args:
         tuple[int, ...],
         tyro.conf.arg(metavar="N", help="Iterations to judge by --exploitability; the last by default."),
     ] = ()
+    ray: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="ADDRESS",
+            help="Play and train in processes of Ray, with the same results: local, auto, or HOST:PORT of a cluster.",
+        ),
+    ] = None
     report: Annotated[bool, tyro.conf.arg(help="Write the report of a league alone, and train nothing.")] = False
     json: Json = False
 
@@ -100,24 +111,41 @@ def run(args: Args) -> int:
 
     if args.at and args.exploitability is None:
         raise RookeryError("--at names iterations that --exploitability STEPS judges: give both.")
-    league = _open(args)
-    announce_compiling()
-    try:
-        if args.exploitability is not None:
-            steps = _whole("--exploitability", args.exploitability)
-            for iteration in args.at or (None,):
-                league.exploit(steps, iteration)
-        elif not args.report:
-            league.run()
-    except LeagueStopped:
-        print(f"rookery: interrupted and saved; go on with: rookery league {league.folder}", file=sys.stderr)
-        return 130
+    if args.report and args.ray is not None:
+        raise RookeryError("--report plays and trains nothing: leave out --ray.")
+    steps = None if args.exploitability is None else _whole("--exploitability", args.exploitability)
+    with _cluster(args.ray) as cluster:
+        league = _open(args)
+        league.cluster = cluster
+        announce_compiling()
+        try:
+            if steps is not None:
+                league.exploit(steps, *args.at)
+            elif not args.report:
+                league.run()
+        except LeagueStopped:
+            print(f"rookery: interrupted and saved; go on with: rookery league {league.folder}", file=sys.stderr)
+            return 130
     found = write_report(league.folder, league.state)
     if args.json:
         print_json({"folder": str(league.folder)} | found)
     else:
         show(league.folder, found)
     return 0
+
+
+@contextlib.contextmanager
+def _cluster(address: str | None) -> Iterator[LeagueCluster | None]:
+    """The cluster that plays and trains; None without --ray."""
+    if address is None:
+        yield None
+        return
+    from rookery.experiments.league.remote import LeagueCluster
+    from rookery.experiments.ray_cluster import Cluster
+
+    with Cluster.of_processes(address) as cluster:
+        cluster.check_nodes(None)
+        yield LeagueCluster(cluster, _tell)
 
 
 def _open(args: Args) -> League:

@@ -171,6 +171,10 @@ class Cluster:
         task = self._ray.remote(num_cpus=cores, max_retries=retries)(as_here)
         return task.remote(work, order, Surroundings.now(), cores)
 
+    def cancel(self, reply: Any) -> None:
+        """Call a task off, whose `result` is then a loss."""
+        self._ray.cancel(reply)
+
     def ended(self, reply: Any) -> bool:
         """True once a task has ended, however it did.
 

@@ -105,3 +105,5 @@ def test_checkpoints_of_a_run_are_scored(tmp_path, capsys):
     rows = json.loads(capsys.readouterr().out)
     assert [r["steps"] for r in rows] == [128, 256] and [r["verdict"] for r in rows] == ["fail", "fail"]
     assert json.loads((tmp_path / "scores" / "checkpoints.json").read_text())["checkpoints"] == rows
+    assert main(["gate", str(run), "--checkpoints", *options, "--ray", "local"]) == 1
+    assert json.loads(capsys.readouterr().out) == rows

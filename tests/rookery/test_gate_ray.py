@@ -11,6 +11,7 @@ import pytest
 from ray_nodes import begun, two_nodes, wait_for, works
 
 from rookery.cli.main import main
+from rookery.experiments import ray_cluster
 from rookery.experiments.gating import _open_sent, opener
 from rookery.experiments.runs import open_run
 from rookery.experiments.sent_policies import SentPolicies
@@ -77,7 +78,10 @@ def test_what_cannot_be_opened_elsewhere_is_told_and_not_raised() -> None:
     assert try_to_play(BatchOrder(nowhere, ({},), 1, 2, 0)) == "no such engine here."
 
 
-def test_no_cluster_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_cluster_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_cluster, "_ray", lambda: None)  # it is imported in seconds, and not asked
     assert main(words(tmp_path, "--out", str(tmp_path / "out"), "--ray", "127.0.0.1:9")) == 2
     error = capsys.readouterr().err
     assert "no Ray cluster answers at 127.0.0.1:9" in error

@@ -53,6 +53,19 @@ def plans(state: LeagueState) -> list[CandidatePlan]:
     ]
 
 
+def independent(state: LeagueState) -> list[CandidatePlan]:
+    """The next candidate, and those after it that neither meet it nor begin from it: in a league of two roles the exploiter
+    beside the main candidate. Populations take turns: each trains against the newest members of the other."""
+    left = plans(state)[len(state.rounds) :]
+    together = left[:1]
+    for plan in left[1:]:
+        alike = (plan.iteration, plan.population) == (left[0].iteration, left[0].population)
+        if state.symmetric or not alike or plan.kind != "exploiter":
+            break
+        together.append(plan)
+    return together
+
+
 def opposing(state: LeagueState, population: str) -> str:
     """The population that a population plays against."""
     return next((p for p in state.populations if p != population), population)

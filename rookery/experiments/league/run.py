@@ -7,13 +7,13 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rookery.experiments.league.arena import LeagueMatches, pairs_of, score_of, seed_of
+from rookery.experiments.league.arena import LeagueMatches, pairs_of, score_of
 from rookery.experiments.league.mixtures import (
     CandidatePlan,
+    independent,
     mixture_of,
-    opponents_of,
     opposing,
     parent_of,
     plans,
@@ -35,14 +35,12 @@ from rookery.experiments.league.state import (
     check_members,
     digest_of,
     load,
-    locate,
     save,
 )
+from rookery.experiments.league.trainings import CandidateTraining, candidate_settings, training_settings
 from rookery.experiments.match_env import CONTROLLER, act_of, find_player, teams_of
-from rookery.experiments.recipes import preset
 from rookery.experiments.runs import new_run
-from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import resume, start
+from rookery.experiments.training import Training, start
 from rookery.experiments.zoo import zoo
 from rookery.making import make
 from rookery.policies.multiagent.frozen_opponent import EITHER
@@ -51,11 +49,16 @@ from rookery.policies.training import checkpoint
 from rookery.policies.training.lock import RunLock
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
-from rookery.sim.files import make_folder, replace
 from rookery.sim.trust import refuse_untrusted
 from rookery.sim2real.task_source import task_source
 from rookery.tasks.registry import find
 
+if TYPE_CHECKING:
+    from rookery.experiments.league.remote import LeagueCluster
+
+BEST_RESPONSE = "best-response"
+"""Kind of a policy by which the league is judged, and which is no candidate."""
+Pairs = list[tuple[LeagueMember, LeagueMember]]
 Tell = Callable[[str], None]
 """Called with a line on what happens."""
 
@@ -71,9 +74,13 @@ class League:
         folder: that holds it.
         state: of `load`.
         tell: called with a line on what happens.
+
+    Attributes:
+        cluster: that plays and trains, with the same results; None for this process.
     """
 
     def __init__(self, folder: Path, state: LeagueState, tell: Tell) -> None:
+        self.cluster: LeagueCluster | None = None
         self.folder = folder
         self.state = state
         self.tell = tell
@@ -153,12 +160,8 @@ class League:
         folder = self.folder / "members" / name
         if not checkpoint.complete(folder):
             shutil.rmtree(folder, ignore_errors=True)
-            training = start(self._settings(name, self.state.settings.steps), folder)
-            try:
-                training.runner.save()
-            finally:
-                training.runner.algorithm.close()
-                training.runner.env.close()
+            settings = candidate_settings(self.training, self.state, name, self.state.settings.steps)
+            self._save_first(start(settings, folder))
         return LeagueMember(name, population, f"members/{name}", digest=digest_of(folder))
 
     # Results
@@ -169,9 +172,17 @@ class League:
         if not holes:
             return
         self.tell(f"{len(holes)} pair{'s' if len(holes) > 1 else ''} to play")
+        for cell in self._played(holes):
+            self._save(cells=(*self.state.cells, cell))
+
+    def _played(self, pairs: Pairs) -> Iterator[Cell]:
+        """Results of pairs, in their order, as they come."""
+        if self.cluster is not None:
+            yield from self.cluster.play(self.folder, self.state, self.training, pairs)
+            return
         with LeagueMatches(self.folder, self.state, self.training) as arena:
-            for a, b in holes:
-                self._save(cells=(*self.state.cells, arena.meet(a, b)))
+            for a, b in pairs:
+                yield arena.meet(a, b)
 
     # Candidates
 
@@ -186,9 +197,9 @@ class League:
             raise RookeryError(f"{self.folder / FILE} is amid {now.name}, and {plan.name} is next: put back its copy.")
         while len(now.attempts) < self.state.settings.attempts and not _passed(now):
             steps = self.state.settings.steps * (len(now.attempts) + 1)
-            self.tell(f"{plan.name}: training to {steps:,} steps against {_shown(now.mixture)}")
-            made = self._train(self.folder / "members" / plan.name, plan, now.mixture, steps, now.init)
-            now = self._judged(plan, now, made)
+            beside = [] if now.attempts else self._beside(plan)
+            made = self._train(self._candidate(plan, now.mixture, steps, now.init), *beside)
+            now = self._judged(plan, now, made[0])
             self._save(current=now)
             last = now.attempts[-1]
             self.tell(
@@ -216,62 +227,65 @@ class League:
         s = self.state.settings
         candidate = LeagueMember(plan.name, plan.population, f"members/{plan.name}")
         others = [m for m in self.state.of(opposing(self.state, plan.population)) if m.name in now.mixture]
-        cells = self._meet(candidate, others)
+        cells = list(self._played(pairs_of(self.state, candidate, others)))
         score, low, high = score_of(plan.name, now.mixture, cells)
         needed = value_of(self.state, plan.population, now.mixture) + s.accept
         attempt = Attempt(steps, score, low, high, needed)
         return dataclasses.replace(now, attempts=(*now.attempts, attempt), cells=tuple(cells))
 
-    def _meet(self, candidate: LeagueMember, others: list[LeagueMember]) -> list[Cell]:
-        with LeagueMatches(self.folder, self.state, self.training) as arena:
-            return [arena.meet(a, b) for a, b in pairs_of(self.state, candidate, others)]
-
     # Trainings
 
-    def _train(self, folder: Path, plan: CandidatePlan, mixture: dict[str, float], steps: int, init: str) -> int:
-        """Train a run to so many steps, or what is left of it; returns the steps that it has made.
+    def _train(self, *trainings: CandidateTraining) -> list[int]:
+        """Train candidates to their steps, or what is left of that; returns the steps that each has made.
 
         Raises:
             LeagueStopped: Ctrl-C.
         """
-        if checkpoint.complete(folder):
-            made = int(checkpoint.read_state(checkpoint.newest(folder))["steps"])
-            if made >= steps:
-                return made
-            training = resume(folder, {"total_steps": steps})
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
-            where = self._write_opponents(folder.name, plan, mixture)
-            parent = locate(self.folder, init) if init else None
-            training = start(self._settings(folder.name, steps, opponents=str(where), init=parent), folder)
-        result = training.run()
-        if result["interrupted"]:
-            raise LeagueStopped
-        return int(result["steps"])
+        left = [t for t in trainings if t.made < t.steps or not t.begun]
+        for t in left:
+            kind = "best response " if t.plan.kind == BEST_RESPONSE else ""
+            self.tell(f"{kind}{t.folder.name}: training to {t.steps:,} steps against {_shown(t.mixture)}")
+        if self.cluster is None:
+            for training in left:
+                if training.open(self.folder, self.state, self.training).run()["interrupted"]:
+                    raise LeagueStopped
+        elif left:
+            for training in left:
+                if not training.begun:
+                    self._save_first(training.open(self.folder, self.state, self.training))
+            if not self.cluster.train({t.folder: t.steps for t in left}):
+                raise LeagueStopped
+        return [t.made for t in trainings]
 
-    def _write_opponents(self, name: str, plan: CandidatePlan, mixture: dict[str, float]) -> Path:
-        """The file that names the opponents of a candidate."""
-        folder = self.folder / "opponents"
-        make_folder(folder)
-        policies = {m.name: m.policy for m in self.state.members}
-        found = {n: f"../{p}" if p.startswith("members/") else p for n, p in policies.items()}
-        file = folder / f"{name}.toml"
-        replace(file, opponents_of(self.state, plan, mixture, found).to_toml().encode())
-        return file
+    def _save_first(self, training: Training) -> None:
+        """Write the checkpoint with which a training begins."""
+        try:
+            training.runner.save()
+        finally:
+            training.close()
 
-    def _settings(self, name: str, steps: int, **changes: Any) -> RunSettings:
-        runner = dataclasses.replace(self.training.runner, total_steps=steps)
-        seed = seed_of(self.state.settings.seed, name)
-        return dataclasses.replace(self.training, runner=runner, seed=seed, **changes)
+    def _candidate(self, plan: CandidatePlan, mixture: dict[str, float], steps: int, init: str) -> CandidateTraining:
+        return CandidateTraining(self.folder / "members" / plan.name, plan, mixture, steps, init)
+
+    def _beside(self, plan: CandidatePlan) -> list[CandidateTraining]:
+        """First attempts of other candidates that a cluster trains beside this one: what they give is the same as in turn."""
+        if self.cluster is None:
+            return []
+        state, steps = self.state, self.state.settings.steps
+        return [
+            self._candidate(p, training_mixture(state, p), steps, parent_of(state, p))
+            for p in independent(state)
+            if p != plan
+        ]
 
     # Exploitability
 
-    def exploit(self, steps: int, iteration: int | None = None) -> list[BestResponse]:
+    def exploit(self, steps: int, *iterations: int) -> list[BestResponse]:
         """Train a fresh best response of each population against the frozen mixture of its opponents, and measure it.
 
         Args:
             steps: control steps of each.
-            iteration: members up to which count; None for all.
+            iterations: members up to which count; none for all members.
 
         Raises:
             RookeryError: no such iteration, or as `run`.
@@ -279,24 +293,39 @@ class League:
         """
         with self._alone():
             done = max((r.iteration for r in self.state.rounds), default=0)
-            until = done if iteration is None else iteration
-            if not 0 <= until <= done:
-                raise RookeryError(f"the league has iterations 0 to {done}, not {until}.")
+            for until in iterations:
+                if not 0 <= until <= done:
+                    raise RookeryError(f"the league has iterations 0 to {done}, not {until}.")
             self._fill()
-            return [self._best_response(population, steps, until) for population in self.state.populations]
+            wanted = [(p, until) for until in iterations or (done,) for p in self.state.populations]
+            if self.cluster is not None:
+                unknown = [w for w in wanted if self._known_response(*w, steps) is None]
+                self._train(*(self._response(*w, steps) for w in unknown))
+            return [self._best_response(*w, steps) for w in wanted]
 
-    def _best_response(self, population: str, steps: int, until: int) -> BestResponse:
+    def _known_response(self, population: str, until: int, steps: int) -> BestResponse | None:
         for known in self.state.best_responses:
             if (known.population, known.budget, known.iteration) == (population, steps, until):
                 return known
-        plan = CandidatePlan(until, population, "best-response")
-        other = opposing(self.state, population)
-        mixture = mixture_of(self.state, other, until)
+        return None
+
+    def _response(self, population: str, until: int, steps: int) -> CandidateTraining:
+        """The training of a best response."""
+        plan = CandidatePlan(until, population, BEST_RESPONSE)
+        mixture = mixture_of(self.state, opposing(self.state, population), until)
         name = f"{prefix(population)}-{until:02d}-{steps}"
-        self.tell(f"best response {name}: training to {steps:,} steps against {_shown(mixture)}")
-        made = self._train(self.folder / "exploiters" / name, plan, mixture, steps, "")
-        candidate = LeagueMember(name, population, str((self.folder / "exploiters" / name).resolve()))
-        cells = self._meet(candidate, [m for m in self.state.of(other) if m.name in mixture])
+        return CandidateTraining(self.folder / "exploiters" / name, plan, mixture, steps)
+
+    def _best_response(self, population: str, until: int, steps: int) -> BestResponse:
+        known = self._known_response(population, until, steps)
+        if known is not None:
+            return known
+        training = self._response(population, until, steps)
+        name, mixture = training.folder.name, training.mixture
+        (made,) = self._train(training)
+        candidate = LeagueMember(name, population, str(training.folder.resolve()))
+        others = [m for m in self.state.of(opposing(self.state, population)) if m.name in mixture]
+        cells = list(self._played(pairs_of(self.state, candidate, others)))
         score, low, high = score_of(name, mixture, cells)
         found = BestResponse(until, population, steps, made, score, low, high)
         self._save(best_responses=(*self.state.best_responses, found))
@@ -313,25 +342,6 @@ def _shown(mixture: dict[str, float]) -> str:
     largest = sorted(mixture.items(), key=lambda item: -item[1])[:4]
     more = f" and {len(mixture) - 4} more" if len(mixture) > 4 else ""
     return ", ".join(f"{name} {weight:.0%}" for name, weight in largest) + more
-
-
-def training_settings(settings: LeagueSettings) -> RunSettings:
-    """Settings of all trainings of a league, but for what each has of its own.
-
-    Raises:
-        RookeryError: settings that are none, or that a league sets itself.
-    """
-    base = preset(settings.task, "ppo")
-    own: list[str] = [k for k in ("task", "seed", "init", "opponents", "teacher", "data") if k in settings.training]
-    if own or "total_steps" in settings.training.get("runner", {}):
-        raise RookeryError(
-            f"a league sets {(own or ['total_steps'])[0]} of its trainings itself: leave it out of --config."
-        )
-    if (other := settings.training.get("algorithm", "ppo")) != "ppo":
-        raise RookeryError(f"a league trains with ppo, and the settings have {other}: change algorithm to ppo.")
-    found = RunSettings.from_values(settings.training, base)
-    runner = dataclasses.replace(found.runner, time_limit_s=None, target_success=None, keep=1)
-    return dataclasses.replace(found, runner=runner, teacher=None, data=None, init=None)
 
 
 def populations_of(env: Env) -> tuple[str, ...]:

@@ -1,0 +1,101 @@
+"""Tasks of a Ray cluster: the command's folder and trust go along, and processors are shared out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rookery.experiments import ray_cluster
+from rookery.experiments.ray_cluster import LOST_S, Cluster
+from rookery.experiments.ray_tasks import TRUST, Surroundings
+from rookery.sim.errors import ProcessLost, RookeryError
+
+
+def test_a_task_has_the_folder_and_the_trust_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in TRUST:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "command").mkdir()
+    monkeypatch.chdir(tmp_path / "command")
+    monkeypatch.setenv(TRUST[0], "my_task.py")
+    here = Surroundings.now()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(TRUST[0])
+    monkeypatch.setenv(TRUST[1], "of_another_command")
+    here.take()
+    assert Path.cwd() == tmp_path / "command"
+    assert os.environ[TRUST[0]] == "my_task.py" and TRUST[1] not in os.environ
+    Surroundings("/nowhere/at/all", {}).take()
+    assert Path.cwd() == tmp_path / "command" and TRUST[0] not in os.environ
+
+
+class Lost(Exception):
+    """In place of Ray's error for a process that is gone."""
+
+
+class Failed(Lost):
+    """In place of that for a task that has raised an error."""
+
+    def __init__(self, cause: Exception) -> None:
+        self.cause = cause
+
+
+class Ray:
+    """Of nodes with so many processors, whose tasks end as they are told to."""
+
+    exceptions = SimpleNamespace(RayError=Lost, RayTaskError=Failed)
+
+    def __init__(self, *cpus: float, end: Exception | None = None) -> None:
+        self.cpus = cpus
+        self.end = end
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": {"CPU": n} if n else {}} for n in self.cpus]
+
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(gcs_address="127.0.0.1:9")  # nobody listens there
+
+    def wait(self, replies: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        return [], replies
+
+    def get(self, reply: Any) -> Any:
+        assert self.end is not None
+        raise self.end
+
+
+def connected(ray: Ray) -> Cluster:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ray_cluster, "_ray", lambda: ray)
+        return Cluster("10.0.0.1:6379", 1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "tasks", "cores"),
+    [((8.0,), 1, 8), ((8.0,), 3, 2), ((8.0, 4.0), 2, 4), ((8.0, 4.0), 3, 4), ((2.0, 0.0), 5, 1), ((0.0,), 1, 1)],
+)
+def test_processors_are_shared_out_so_that_all_run_at_once(cpus: tuple[float, ...], tasks: int, cores: int) -> None:
+    assert connected(Ray(*cpus)).cores_of_each(tasks) == cores
+
+
+def test_errors_of_a_task_are_its_own_sentence_and_losses_another() -> None:
+    ray = Ray(end=Failed(RookeryError("training diverged.")))
+    with pytest.raises(RookeryError, match=r"^training diverged\.$"):
+        connected(ray).result(None)
+    with pytest.raises(Failed):
+        connected(Ray(end=Failed(ValueError("a bug")))).result(None)
+    with pytest.raises(ProcessLost, match="a process of the cluster was lost 4 times"):
+        connected(Ray(end=Lost())).result(None)
+
+
+def test_a_head_that_does_not_answer_counts_as_gone_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("rookery.experiments.ray_cluster.time.monotonic", lambda: clock[0])
+    cluster = connected(Ray())
+    for clock[0] in (1001.0, 1002.0, 1001.0 + LOST_S):
+        assert not cluster.ended("reply")
+    clock[0] = 1003.0 + LOST_S
+    with pytest.raises(RookeryError, match=r"the head of the Ray cluster at 127\.0\.0\.1:9 has ended: start it again"):
+        cluster.ended("reply")
