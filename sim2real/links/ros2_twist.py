@@ -251,10 +251,10 @@ class Ros2TwistLink(Link):
         self._set([*wanted, YAW * math.remainder(yaw - heading, 2.0 * math.pi)])
 
     def react(self, reaction: str) -> None:
-        landed = self._reading is not None and self._reading.landed and not self._active
-        if reaction == "stop":
+        landed = self._reading is not None and self._reading.landed
+        if reaction == "stop" or landed:  # a watchdog asks again and again, and nobody else may be left to end it
             self.disarm()
-        elif not landed:
+        else:
             self._set((0.0, 0.0, -LAND_M_S, 0.0))
             self._send()  # not a period later
 
