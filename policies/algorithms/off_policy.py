@@ -234,13 +234,13 @@ class OffPolicy(Algorithm):
             self.steps += self.rollout_steps
         updates = self.steps // self.rollout_steps - 1
         transitions, staleness = exchange.transitions(updates)
-        for name, rows in transitions.items():
-            for row in rows:
-                self.learners[name].store(row)
         if self.others_wait:
             exchange.due = True
         elif updates + 1 - exchange.version > self.roles.staleness:
             exchange.send_weights(updates)
+        for name, rows in transitions.items():
+            for row in rows:
+                self.learners[name].store(row)
         return {"staleness": float(staleness)}
 
     def begin_rollout(self) -> None:

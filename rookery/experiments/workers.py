@@ -101,6 +101,7 @@ def train(
             training = start(settings, out, Roles(0, workers.count, workers.staleness))
             settings, contract, folder = training.settings, training.runner.contract, training.folder
             training.close()
+            del training  # and with it the replay memory, which the worker that learns has
         else:
             assert run is not None
             if run.parent.name == "checkpoints":

@@ -204,6 +204,49 @@ def test_sums_over_processes() -> None:
         assert (sent, received) == pytest.approx(((80.0, 300.0), (100.0, 40.0), (200.0, 40.0))[rank])
 
 
+def _send(rank: int, size: int, port: int, out: Any) -> None:
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
+    reduction = Distributed()
+    rows = []
+    for send in (
+        lambda: reduction.broadcast(torch.zeros(5_000_000)),
+        lambda: reduction.collect(bytes(20_000_000 * (rank > 0))),
+        lambda: reduction.sum(torch.zeros(5_000_000)),
+    ):
+        dist.barrier()
+        there, counted, came = _sent_by_interface(), reduction.sent, reduction.received
+        send()
+        dist.barrier()
+        rows.append((_sent_by_interface() - there, reduction.sent - counted, reduction.received - came))
+    out.put((rank, rows))
+    dist.barrier()  # nobody leaves while another looks
+    dist.destroy_process_group()
+
+
+def _sent_by_interface() -> int:
+    """Bytes that have gone through the interface of this machine to itself."""
+    counters = psutil.net_io_counters(pernic=True)
+    return int(next(c.bytes_sent for name, c in counters.items() if name.startswith("lo")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_bytes_that_are_counted_are_those_on_the_wire(size: int) -> None:
+    """Sums go round a ring, what is broadcast down a tree; nothing else sends as much in the meantime."""
+    out = FORKS.Queue()
+    port = _free_port()
+    processes = [FORKS.Process(target=_send, args=(rank, size, port, out), daemon=True) for rank in range(size)]
+    for process in processes:
+        process.start()
+    found = dict(out.get(timeout=120) for _ in processes)
+    for process in processes:
+        process.join(60)
+    for i, what in enumerate(("broadcast", "collect", "sum")):
+        for column in (1, 2):
+            counted = sum(found[rank][i][column] for rank in range(size))
+            assert found[0][i][0] == pytest.approx(counted, rel=0.05), what
+
+
 def _free_port() -> int:
     import socket
 
