@@ -81,7 +81,7 @@ def ppo_steps(env: Any, width: int, batch: int, compiled: bool) -> Callable[[], 
     def run() -> None:
         with torch.no_grad():
             for _ in range(STEPS):
-                ppo.learn(learner, samples, slice(0, batch))
+                ppo.learn(learner, samples, slice(0, batch), batch)
 
     return run
 

@@ -41,6 +41,7 @@ class Policy(ChainModule):
         targets: M, length of what a state estimator in it predicts; 0 without.
         options: C, of all choices together; 0 without choices.
         mask_size: C where not every option is allowed at all times, else 0.
+        events: names of the E events of the task at which a high level in it decides.
 
     Raises:
         RookeryError: stages that do not fit together, or a module that cannot be made.
@@ -55,6 +56,7 @@ class Policy(ChainModule):
         self.targets = self.chain.targets
         self.options = self.chain.options
         self.mask_size = self.chain.mask_size
+        self.events = self.chain.events
 
     def forward(self, obs: Tensor, known_targets: Tensor | None = None, action_mask: Tensor | None = None) -> Tensor:
         """Normalized actions [..., D] of a policy without memory.
@@ -102,26 +104,35 @@ class Policy(ChainModule):
 
     def step_with_logits(
         self, obs: Tensor, state: Tensor, known_targets: Tensor | None = None, action_mask: Tensor | None = None,
-        interrupt: Tensor | None = None, controlled: Tensor | None = None,
+        events: Tensor | None = None, controlled: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
         """`step`, and the logits [..., C] of all options, of which a mask changes nothing; C is 0 without choices.
 
         Args:
             obs, state, known_targets, action_mask: as in `step`.
-            interrupt: [...] bool: the high level of a hierarchy decides now; None for when it is due.
+            events: [..., E] bool: which of `events` have happened since the control step before, at which the high level of a
+                hierarchy decides; None for none of them.
             controlled: [..., D] actions of the task's classical controller now, of a policy in which it is a skill.
+
+        Raises:
+            RookeryError: the mask is none, or the events are others in number.
         """
         if self.mask_size or action_mask is not None:
             self._check_mask(action_mask, obs)
+        if events is not None and events.shape[-1] != len(self.events):
+            raise RookeryError(
+                f"this policy decides at {len(self.events)} events ({', '.join(self.events)}), got {list(events.shape)}: give "
+                "[..., E] bool in their order."
+            )
         if obs.dim() == 2:
-            context = StepContext(state, known_targets, action_mask, interrupt, controlled)
+            context = StepContext(state, known_targets, action_mask, events, controlled)
             action = self.run(obs, context)
             return action, context.after, action[:, :0] if context.logits is None else context.logits
         lead = obs.shape[:-1]
         rows = obs.reshape(-1, self.observation_size)
         known = None if known_targets is None else known_targets.reshape(len(rows), self.targets)
         mask = None if action_mask is None else action_mask.reshape(len(rows), self.mask_size)
-        now = None if interrupt is None else interrupt.reshape(len(rows))
+        now = None if events is None else events.reshape(len(rows), len(self.events))
         given = None if controlled is None else controlled.reshape(len(rows), self.action_size)
         own = self.step_with_logits(rows, state.reshape(len(rows), self.state_size), known, mask, now, given)
         sizes = (self.action_size, self.state_size, self.options)

@@ -237,7 +237,8 @@ def make_part(
     if num_envs % worker.size or num_envs < 2 * worker.size:
         near = max(2, round(num_envs / worker.size)) * worker.size
         raise RookeryError(
-            f"{num_envs} worlds cannot be divided evenly among {worker.size} workers of at least 2: give --num-envs {near}."
+            f"{num_envs} worlds cannot be divided evenly among {worker.size} workers that step at least 2 each: give "
+            f"--num-envs {near}."
         )
     _check_arguments(fixed, config, weights)
     entry = find(task)

@@ -30,14 +30,15 @@ class FixedError(RookeryError):
     """A value of the argument `fixed` that its parameter does not take; the command line, which gives it by --set, says so."""
 
 
-def unknown(what: str, given: str, allowed: Iterable[str]) -> RookeryError:
-    """An error for a name that does not exist, with one that is near, where there is one.
+def unknown(what: str, given: object, allowed: Iterable[str]) -> RookeryError:
+    """An error for a name that does not exist, with one that is near, where there is one. Files may give what is no text.
 
     >>> str(unknown("task", "drone-hoover", ["drone-hover", "drone-track"]))
     "unknown task 'drone-hoover': did you mean 'drone-hover'? Known: drone-hover, drone-track."
     """
     names = sorted(allowed)
-    given = given if len(given) <= 200 else given[:197] + "..."
-    near = nearest(given, names)
+    name = str(given)
+    name = name if len(name) <= 200 else name[:197] + "..."
+    near = nearest(name, names)
     hint = f": did you mean {near!r}? Known" if near else ". Known"
-    return RookeryError(f"unknown {what} {given!r}{hint}: {', '.join(names) or 'none'}.")
+    return RookeryError(f"unknown {what} {name!r}{hint}: {', '.join(names) or 'none'}.")

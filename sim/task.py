@@ -36,6 +36,7 @@ from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.setup_errors import missing
 from rookery.sim.specs import Command, CommandRange, Group
+from rookery.sim.terms import Expression
 from rookery.sim.world import World
 
 Named = TypeVar("Named", bound=Mapping[str, Any])
@@ -114,8 +115,9 @@ class Task(Buffers, abc.ABC):
     deciding: Mapping[str, tuple[str, bool]] = MappingProxyType({})
     """Metrics that decide about success: for each the config value that it is held against, and whether success asks for at
     most that (or at least). Videos show them, see `gauges`."""
-    event_names: ClassVar[tuple[str, ...]] = ()
-    """What can happen in a control step, the keys of `events`."""
+    event_definitions: Mapping[str, str] = MappingProxyType({})
+    """What can happen in a control step: what each of `events` means, by the same names; contracts of policies that decide at
+    one carry it."""
 
     world: World
     rng: Streams
@@ -280,8 +282,13 @@ class Task(Buffers, abc.ABC):
         return None
 
     def events(self) -> dict[str, Tensor]:
-        """By name of `event_names`, what happened in this control step: [N] bool, or [N, A] by agent, the agents of all
+        """By name of `event_definitions`, what happened in this control step: [N] bool, or [N, A] by agent, the agents of all
         groups counted through. New tensors."""
+        return {}
+
+    def event_expressions(self) -> dict[str, Expression]:
+        """By name, events that follow from what an agent measures: an expression [1] of quantities of `measured`, not 0 in
+        the control step in which the event happens. A robot computes these and is told of the others."""
         return {}
 
     def event_log(self, i: int) -> list[str]:

@@ -22,6 +22,7 @@ from rookery.sim2real.contract import (
     Provenance,
     parse_limits,
 )
+from rookery.sim2real.decisions import DecisionEvent
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -100,6 +101,7 @@ def describe(
                 group,
                 actuation=more.actuation.get(name),
                 safety=parse_limits(more.safety[name]) if name in more.safety else _action_limits(group.action),
+                events=tuple(DecisionEvent(event, how) for event, how in more.events.items()),
                 commands=ranges_of(more.commands if trained_here else {}, group.observation),
             )
             for name, group in groups.items()

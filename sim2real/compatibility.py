@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.decisions import events_at
 from rookery.sim2real.group_json import group_json
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def with_stages(contract: Contract, policies: Mapping[str, Policy]) -> Contract:
         stages = policies[name].chain
         if group.stages is not None:
             refuse_differences(group.stages.to_json(), stages.to_json(), "the policy", f"groups.{name}.stages")
-        groups[name] = dataclasses.replace(group, stages=stages)
+        groups[name] = dataclasses.replace(group, stages=stages, events=events_at(group.events, stages.events))
     return Contract.from_json(dataclasses.replace(contract, groups=groups).to_json())
 
 

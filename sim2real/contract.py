@@ -28,6 +28,7 @@ from rookery.sim.specs import CommandRange, Group
 from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim.values import from_json, plain
 from rookery.sim2real.command_ranges import parse_ranges, ranges_json
+from rookery.sim2real.decisions import DecisionEvent, events_at, parse_events
 from rookery.sim2real.group_json import group_json, parse_group
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
 from rookery.version import __version__
@@ -116,6 +117,7 @@ class ContractGroup:
         quantization: of its weights; None for those of the training.
         commands: ranges from which commands were drawn in training, by quantity of the observation; without those that nobody
             wrote down.
+        events: at which its policy decides, in the order of its chain's `events`; before training all of the task.
     """
 
     spec: Group
@@ -124,6 +126,7 @@ class ContractGroup:
     safety: Mapping[str, Limit] = field(default_factory=dict)
     quantization: Quantization | None = None
     commands: Mapping[str, CommandRange] = field(default_factory=dict)
+    events: tuple[DecisionEvent, ...] = ()
 
     @property
     def trained(self) -> StageChain:
@@ -157,6 +160,8 @@ class ContractGroup:
         }
         if self.quantization is not None:
             own["quantization"] = plain(self.quantization)
+        if self.events:
+            own["events"] = [event.to_json() for event in self.events]
         if self.commands:
             own["commands"] = ranges_json(self.commands, self.spec.observation)
         declared = group_json(self.spec)
@@ -324,14 +329,16 @@ def fingerprint_of(values: Mapping[str, Any]) -> str:
 
 def _parse_group(values: Mapping[str, Any]) -> ContractGroup:
     """A group from valid JSON values."""
-    stages = values["stages"]
+    stages = None if values["stages"] is None else StageChain.from_json(values["stages"])
+    events = parse_events(values.get("events", ()))
     return ContractGroup(
         spec=parse_group(values),
-        stages=None if stages is None else StageChain.from_json(stages),
+        stages=stages,
         actuation=None if values["actuation"] is None else from_json(Actuation, values["actuation"]),
         safety=parse_limits(values["safety"]),
         quantization=None if "quantization" not in values else from_json(Quantization, values["quantization"]),
         commands=parse_ranges(values.get("commands", {})),
+        events=events if stages is None else events_at(events, stages.events),
     )
 
 

@@ -17,6 +17,7 @@ from rookery.sim.terms import NoExpression
 from rookery.sim.terms import from_json as expression_of
 from rookery.sim.values import WHOLE, fault, from_json
 from rookery.sim2real.command_ranges import CommandLines, check_commands
+from rookery.sim2real.decisions import check_events
 from rookery.sim2real.group_json import FRAMES, ROW, parse_group
 
 SCHEMA = "rookery-contract"
@@ -179,6 +180,15 @@ class QuantizationLines:
 
 
 @dataclass(frozen=True)
+class EventLines:
+    """An event at which the policy decides."""
+
+    name: Filled
+    formula: str
+    expression: Annotated[Any, expression]
+
+
+@dataclass(frozen=True)
 class GroupLines:
     """An agent group."""
 
@@ -192,6 +202,7 @@ class GroupLines:
     targets: Annotated[tuple[PlaceLines, ...], Meta(min_length=1)] = ()
     future: tuple[Filled, ...] = ()
     quantization: QuantizationLines | None = None
+    events: Annotated[tuple[EventLines, ...], Meta(min_length=1)] = ()
     commands: Annotated[dict[Filled, CommandLines], Meta(min_length=1)] = field(default_factory=dict)
 
 
@@ -290,10 +301,15 @@ def _check_group(group: Mapping[str, Any], line: str, stages: bool) -> None:
     check_commands(group.get("commands", {}), parse_group(group).observation, f"{line}.commands")
     if group["actuation"] is not None:
         _check_joints(group["actuation"], f"{line}.actuation")
+    decided = None
     if group["stages"] is not None:
-        StageChain.from_json(group["stages"], f"{line}.stages").check(parse_group(group), f"{line}.stages")
+        chain = StageChain.from_json(group["stages"], f"{line}.stages")
+        chain.check(parse_group(group), f"{line}.stages")
+        decided = chain.events
     elif stages:
         raise fault(f"{line}.stages", None, "the list of the policy's stages")
+    if "events" in group:
+        check_events(group["events"], decided, f"{line}.events")
 
 
 def _check_joints(actuation: Mapping[str, Any], line: str) -> None:

@@ -102,6 +102,7 @@ class PillarField(Task):
         for name in ("gap", "least_clearance", "distance", "progress", "there_at"):
             self.buffer(name, n)
         self._clear = torch.zeros(n, 1)
+        self._arrived = torch.zeros(n, dtype=torch.bool)  # of this control step alone
 
     def lidar_term(self, mounts: Sequence[str], ground: Callable[[], Tensor]) -> Term:
         """The ring of lidar rays around a body, declared.
@@ -162,6 +163,7 @@ class PillarField(Task):
         self.measure_way(state, distance)
         self.progress.copy_(before - self.distance)
         self.least_clearance.copy_(torch.minimum(self.least_clearance, self.gap))
+        self._arrived = (self.distance < self.cfg.goal_m) & (before > self.cfg.goal_m)
         first = (self.distance <= self.cfg.goal_m) & (self.there_at < 0.0)
         self.there_at.copy_(torch.where(first, self.steps * self.cfg.control_dt, self.there_at))
 
@@ -185,8 +187,7 @@ class PillarField(Task):
         }
 
     def events(self) -> dict[str, Tensor]:
-        now = self.steps * self.cfg.control_dt
-        return super().events() | {"there": (self.there_at >= 0.0) & (self.there_at == now)}
+        return super().events() | {"there": self._arrived.clone()}
 
     def around_pillars(self, here: Tensor, way: Tensor, free_m: float, reach_m: float) -> Tensor:
         """[N, 2] m/s: a potential field's push away from near pillars, and around them on the side where the way goes.

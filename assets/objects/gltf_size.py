@@ -24,7 +24,7 @@ def check_gltf(path: Path) -> None:
         model = json.loads(_text(path.read_bytes()))
         vertices = _vertices(model)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read as a glTF file ({error}): export it again.") from error
+        raise ValueError(f"{path} cannot be read as a glTF file ({error!s:.200}): export it again.") from error
     if vertices > MAX_VERTICES:
         raise ValueError(
             f"{path} has {vertices} vertices and indices, and at most {MAX_VERTICES} are read: thin it out."

@@ -134,7 +134,9 @@ def _read(path: Path, report: LoadingReport) -> trimesh.Trimesh:
     try:
         mesh = trimesh.load(path, force="mesh", process=False)
     except Exception as error:  # the readers raise whatever broke them
-        raise ValueError(f"{path} cannot be read as a {suffix[1:].upper()} file ({error}): export it again.") from error
+        raise ValueError(
+            f"{path} cannot be read as a {suffix[1:].upper()} file ({error!s:.200}): export it again."
+        ) from error
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
         raise ValueError(f"{path} has no faces: export it as a triangle mesh.")
     faces = np.asarray(mesh.faces)

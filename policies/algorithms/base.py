@@ -2,6 +2,7 @@
 
     obs, _ = env.reset()
     while steps < total_steps:
+        algorithm.begin_rollout()
         for _ in range(algorithm.rollout_steps):
             actions = algorithm.act(obs)
             result = env.step(actions)
@@ -16,12 +17,13 @@ buffers, optimizers and its random generator. An algorithm that learns from a da
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
 from rookery.policies.policy import Policy
 from rookery.policies.training.reduction import ALONE, Reduction
+from rookery.policies.training.roles import ONE, Roles
 from rookery.sim.env import Env, StepResult
 
 __all__ = ["Algorithm"]
@@ -41,8 +43,11 @@ class Algorithm(abc.ABC):
         rollout_steps: control steps that every world makes between two updates; 0 where no environment is stepped.
         steps_per_update: how far one collect-and-update of this process moves the counter that `total_steps` limits: control
             steps over all worlds, or samples where `rollout_steps` is 0.
-        joinable: whether the states of processes that learn together make one state, by `world_axis`.
+        together: how several processes learn: each from its own worlds, with sums over all ("sums"); one from what all do, and
+            the class then takes `roles` ("actors"); or not at all ("no"). Their states make one state, by `world_axis`.
         reduction: the processes that learn together, see `share`.
+        roles: of this process.
+        others_wait: whether the other processes wait for the coming update, so that all go on with its weights.
 
     Raises:
         RookeryError: settings that this environment cannot serve.
@@ -53,8 +58,10 @@ class Algorithm(abc.ABC):
 
     env: Env
     config: Any
-    joinable: ClassVar[bool] = False
+    together: ClassVar[Literal["no", "sums", "actors"]] = "no"
     reduction: Reduction = ALONE
+    roles: Roles = ONE
+    others_wait: bool = True
 
     @property
     def steps_per_update(self) -> int:
@@ -113,6 +120,10 @@ class Algorithm(abc.ABC):
         """Learn together with other processes from now on, see `rookery.policies.training.reduction`. They have the same
         config, seed and number of worlds each, those of rank 0 being the first; called before the first step."""
         self.reduction = reduction
+        self.roles = Roles(reduction.rank, reduction.size, self.roles.staleness)
+
+    def begin_rollout(self) -> None:
+        """Called before each rollout, in all processes that learn together."""
 
     def world_axis(self, name: str) -> int | None:
         """Axis of the worlds in an entry of the saved state; None for what all processes that learn together have alike."""

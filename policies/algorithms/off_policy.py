@@ -1,5 +1,6 @@
 """OffPolicy: what SAC and TD3 have in common. `act` and `observe` collect transitions in a replay memory, `update` makes
-gradient steps on draws from it. All agents of a group share one policy and one set of critics."""
+gradient steps on draws from it. All agents of a group share one policy and one set of critics. Of several processes one learns,
+see off_policy_exchange.py."""
 
 from __future__ import annotations
 
@@ -13,11 +14,14 @@ from torch import Tensor
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.chains import check_encoder
 from rookery.policies.algorithms.off_policy_config import OffPolicyConfig
+from rookery.policies.algorithms.off_policy_exchange import Exchange
 from rookery.policies.algorithms.off_policy_learner import OffPolicyLearner
 from rookery.policies.algorithms.off_policy_storage import check_memory, codec_of
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
-from rookery.policies.training.reduction import Reduction, draw_apart
+from rookery.policies.storage.rollout_messages import Row
+from rookery.policies.training.reduction import Reduction
+from rookery.policies.training.roles import ONE, Roles
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.elapsed import elapsed
@@ -30,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["OffPolicy"]
 
+MEMORY = "memory"
+"""Of a learner's `parts`: the states of its worlds' memories."""
+
 
 class OffPolicy(Algorithm):
     """Learns one policy for each group of an environment.
@@ -39,11 +46,14 @@ class OffPolicy(Algorithm):
         config: settings.
         seed: of initial weights, exploration and minibatches.
         inputs: {"dataset": Dataset} gives a share of every batch; may be left out.
+        roles: of this process, whose worlds are in `env`; `share` is then called with as many processes.
 
     Attributes:
         Learner: what learns for one group.
         learners: by group.
         steps: control steps that every world has made.
+        worlds: number of those of all processes.
+        exchange: messages between processes; None for one.
 
     Raises:
         RookeryError: a vector reward, a replay memory shorter than a rollout or a sequence, or larger than the device's memory,
@@ -51,6 +61,7 @@ class OffPolicy(Algorithm):
     """
 
     Learner: ClassVar[Any]
+    together = "actors"
 
     def __init__(
         self,
@@ -58,8 +69,11 @@ class OffPolicy(Algorithm):
         config: OffPolicyConfig | None = None,
         seed: int = 0,
         inputs: Mapping[str, Any] | None = None,
+        roles: Roles = ONE,
     ) -> None:
         self.env = env
+        self.roles = roles
+        self.worlds = env.num_envs * roles.actors
         self.config: OffPolicyConfig = config or self.Config()
         if env.objectives:
             raise RookeryError(
@@ -72,21 +86,12 @@ class OffPolicy(Algorithm):
                 f"{type(self).__name__} learns from every control step, and here decisions last: PPO learns them."
             )
         self.rollout_steps = self.config.rollout_steps
-        kept = self.config.buffer_size // env.num_envs
-        if kept < self.rollout_steps:
-            raise RookeryError(
-                f"buffer_size {self.config.buffer_size} holds {kept} control steps of {env.num_envs} worlds, fewer than "
-                f"rollout_steps {self.rollout_steps}: give at least {self.rollout_steps * env.num_envs}."
-            )
-        if kept < self.config.window:
-            raise RookeryError(
-                f"buffer_size {self.config.buffer_size} holds {kept} control steps of {env.num_envs} worlds, fewer than "
-                f"memory_burn_in and memory_steps, {self.config.window}: give at least {self.config.window * env.num_envs}."
-            )
+        kept = self._kept()
         check_encoder(self.config, env.groups.values())
         state_size = env.state_size if self.config.critic == "central" else 0
         data = (inputs or {}).get("dataset")
-        check_memory(env, self.config, kept, state_size, data)
+        if roles.learns:
+            check_memory(env, self.config, kept * roles.actors, state_size, data)
         if self.config.critic == "central" and not state_size:
             raise RookeryError('critic="central" needs the state of the environment, and this one has none: use "own".')
         self.steps = 0
@@ -102,13 +107,34 @@ class OffPolicy(Algorithm):
                 env.device,
                 state_size,
                 codec_of(env, self.config, group),
+                roles,
             )
             for name, group in env.groups.items()
         }
+        self.exchange: Exchange | None = None
         self._active: dict[str, Tensor] = {}
         self._state: Tensor | None = None
-        if data is not None:
+        if data is not None and roles.learns:
             self._learn_from(data)
+
+    def _kept(self) -> int:
+        """Control steps of every world that the replay memory holds.
+
+        Raises:
+            RookeryError: fewer than a rollout or a sequence.
+        """
+        kept = self.config.buffer_size // self.worlds
+        if kept < self.rollout_steps:
+            raise RookeryError(
+                f"buffer_size {self.config.buffer_size} holds {kept} control steps of {self.worlds} worlds, fewer than "
+                f"rollout_steps {self.rollout_steps}: give at least {self.rollout_steps * self.worlds}."
+            )
+        if kept < self.config.window:
+            raise RookeryError(
+                f"buffer_size {self.config.buffer_size} holds {kept} control steps of {self.worlds} worlds, fewer than "
+                f"memory_burn_in and memory_steps, {self.config.window}: give at least {self.config.window * self.worlds}."
+            )
+        return kept
 
     def _learn_from(self, data: Dataset) -> None:
         from rookery.policies.storage.demonstrations import replay_of
@@ -122,7 +148,7 @@ class OffPolicy(Algorithm):
 
     def check_length(self, total_steps: int) -> None:
         """Refuse a training without a gradient step, see `Algorithm.check_length`."""
-        c, rollout = self.config, self.steps_per_update
+        c, rollout = self.config, self.rollout_steps * self.worlds
         begun = max(c.learning_starts // rollout + 1, math.ceil(c.window / c.rollout_steps))  # rollouts before it
         each = c.updates_per_step * c.rollout_steps
         due = math.ceil((math.floor((begun - 1) * each) + 1) / each)
@@ -138,7 +164,7 @@ class OffPolicy(Algorithm):
         """Actions with exploration {group: [N, A, D]} for observations {group: [N, A, O]}."""
         self._active = {name: mask.clone() for name, mask in (self.env.active or {}).items()}
         self._state = self._state_now()
-        random = self.steps * self.env.num_envs < self.config.learning_starts
+        random = self.steps * self.worlds < self.config.learning_starts
         return {name: learner.act(obs[name], self._generator, random) for name, learner in self.learners.items()}
 
     @torch.no_grad()
@@ -150,15 +176,19 @@ class OffPolicy(Algorithm):
         final_state = None if next_state is None else info.get("final_state")
         final_active = info.get("final_active", {})
         for name, learner in self.learners.items():
-            final = info["final_observation"][name] if "final_observation" in info else None
             live = learner.live
-            learner.replay.add(
-                obs[name], actions[name], reward[name], next_obs[name], terminated, truncated, final,
-                self._active.get(name), next_active.get(name), self._state, next_state, final_state,
-                None if live is None else live.before, final_active.get(name), elapsed(info, name),
-            )  # fmt: skip
-            if learner.hindsight is not None:
-                learner.hindsight.note()
+            row: Row = {
+                "observation": obs[name], "action": actions[name], "reward": reward[name], "next_observation": next_obs[name],
+                "terminated": terminated, "truncated": truncated,
+                "final_observation": info["final_observation"][name] if "final_observation" in info else None,
+                "active": self._active.get(name), "next_active": next_active.get(name), "state": self._state,
+                "next_state": next_state, "final_state": final_state, "memory": None if live is None else live.before,
+                "final_active": final_active.get(name), "elapsed": elapsed(info, name),
+            }  # fmt: skip
+            if self.exchange is None:
+                learner.store(row)
+            else:
+                self.exchange.note(name, row)
             if live is not None:
                 live.end_episodes(terminated | truncated)
         self.steps += 1
@@ -174,15 +204,19 @@ class OffPolicy(Algorithm):
             progress: for the schedules of the learning rate and of importance weights.
 
         Returns:
-            figures by "<group>/<name>", means over the gradient steps made; empty where there was none.
+            figures by "<group>/<name>", means over the gradient steps made; none where there was none. Of several processes
+            also "staleness", the updates that lay between the weights that acted and the learner's.
         """
+        shared = {} if self.exchange is None else self._exchange_rollouts(self.exchange)
+        if not self.roles.learns:
+            return shared
         for learner in self.learners.values():
             learner.record_statistics(self.rollout_steps)
         ratio = self.config.updates_per_step
         due = math.floor(self.steps * ratio) - math.floor((self.steps - self.rollout_steps) * ratio)
-        begun = self.steps * self.env.num_envs > self.config.learning_starts and self.steps >= self.config.window
+        begun = self.steps * self.worlds > self.config.learning_starts and self.steps >= self.config.window
         if due == 0 or not begun:
-            return {}
+            return shared
         rate = self.config.learning_rate * (1.0 - progress if self.config.schedule == "linear" else 1.0)
         means = []
         for learner in self.learners.values():
@@ -190,31 +224,73 @@ class OffPolicy(Algorithm):
             learner.set_progress(progress)
             means.append(learner.learn(*learner.draw(due, self._generator), self._generator))
         rows = zip(self.learners.items(), torch.stack(means).tolist(), strict=True)  # the one wait for the device
-        return {f"{name}/{key}": x for (name, own), row in rows for key, x in zip(own.FIGURES, row, strict=True)}
+        return shared | {
+            f"{name}/{key}": x for (name, own), row in rows for key, x in zip(own.FIGURES, row, strict=True)
+        }
+
+    def _exchange_rollouts(self, exchange: Exchange) -> dict[str, float]:
+        """Give the learner what all did; and those that act its weights, where they do not wait until it has learned."""
+        if not self.roles.acts:
+            self.steps += self.rollout_steps
+        updates = self.steps // self.rollout_steps - 1
+        transitions, staleness = exchange.transitions(updates)
+        for name, rows in transitions.items():
+            for row in rows:
+                self.learners[name].store(row)
+        if self.others_wait:
+            exchange.due = True
+        elif updates + 1 - exchange.version > self.roles.staleness:
+            exchange.send_weights(updates)
+        return {"staleness": float(staleness)}
+
+    def begin_rollout(self) -> None:
+        """Bring the learner's weights to all processes, where these have waited for it."""
+        if self.exchange is not None and self.exchange.due:
+            self.exchange.send_weights(self.steps // self.rollout_steps)
 
     def share(self, reduction: Reduction) -> None:
-        super().share(reduction)
-        draw_apart(self._generator, reduction)
-        for learner in self.learners.values():
-            learner.share(reduction)
+        """Learn together with other processes, see `Algorithm.share`.
+
+        Raises:
+            ValueError: they are not those that `roles` says.
+        """
+        self.reduction = reduction
+        if reduction.size == 1:  # where a training is only looked at, whatever its roles
+            return
+        if (reduction.rank, reduction.size) != (self.roles.rank, self.roles.size):
+            raise ValueError(f"made as {self.roles}, and shared as {reduction.rank} of {reduction.size}.")
+        self.exchange = Exchange(self.learners, self._generator, self.roles, reduction)
 
     def policies(self) -> dict[str, Policy]:
         """The deterministic policies by group."""
         return {name: learner.policy() for name, learner in self.learners.items()}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Weights, optimizers, normalizers, replay memories, the generator and the step counter."""
+        """Weights, optimizers, normalizers, replay memories, the generator and the step counter; in a process that does not
+        learn, the states of its worlds' memories alone."""
+        if not self.roles.learns:
+            return {f"{name}.{MEMORY}": own.live.now for name, own in self.learners.items() if own.live is not None}
         out = {"steps": torch.tensor(self.steps), "generator": self._generator.get_state()}
         for name, learner in self.learners.items():
             out |= prefixed(name, learner.state_dict())
         return out
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from a saved state, see `Algorithm.load_state_dict`."""
-        check_state({"steps": torch.tensor(0), "generator": self._generator.get_state()}, state)
+        """Continue from a saved state, see `Algorithm.load_state_dict`; where another process learns, weights come from it."""
+        mine = {"steps": torch.tensor(0), "generator": self._generator.get_state()}
+        check_state(mine if self.roles.learns else self.state_dict(), state)
+        if not self.roles.learns:
+            for name, own in self.state_dict().items():
+                own.copy_(state[name])
+            self.steps = int(state["steps"])
+            return
         for name, learner in self.learners.items():
             learner.check_state(under(name, state))
         for name, learner in self.learners.items():
             learner.load_state_dict(under(name, state))
         self.steps = int(state["steps"])
         restore_generator(self._generator, state["generator"])
+
+    def world_axis(self, name: str) -> int | None:
+        """Axis of the worlds in what each process keeps of its own, see `Algorithm.world_axis`: states of memories."""
+        return 0 if name in {f"{group}.{MEMORY}" for group in self.learners} else None

@@ -19,9 +19,10 @@ from rookery.policies.storage.normalizers import ReturnScale
 from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.prefix import check_state, prefixed
 from rookery.policies.storage.replay import Replay
+from rookery.policies.storage.rollout_messages import Row
 from rookery.policies.storage.sequences import take_sequences
 from rookery.policies.storage.transitions import Transitions
-from rookery.policies.training.reduction import ALONE, Reduction
+from rookery.policies.training.roles import ONE, Roles
 from rookery.sim.buffers import under
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
@@ -34,7 +35,7 @@ class OffPolicyLearner(OffPolicyNetworks):
 
     Args:
         group: its declaration.
-        worlds: N.
+        worlds: N, of this process.
         steps: T, control steps in the replay memory.
         config: settings.
         initial: source of the initial weights, on the CPU.
@@ -42,6 +43,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         state_size: S, of the environment's state where the critics see it, else 0.
         outputs: numbers that the policy's network gives.
         codec: what of the observations the replay memory has in bytes; None for nothing.
+        roles: of this process. The memory of the one that learns has the worlds of all, and that of others stays empty.
 
     Attributes:
         FIGURES: names of what `descend` returns; those from `POLICY_FIGURES` on are of the policy.
@@ -51,9 +53,6 @@ class OffPolicyLearner(OffPolicyNetworks):
         demonstrations: a memory that gives a share of every batch, see `learn_from`; None without.
         returns: what rewards are divided by; None where they are taken as they are.
         beta: power of the importance weights of prioritised draws, see `Priorities.weights`.
-        reduction: the processes that learn together; each draws batches from its own replay memory, and the losses are means
-            over all of them. Statistics within a batch (of critics with batch normalization) and the probabilities of
-            prioritised draws are of the process's own.
         errors: [B] temporal-difference errors in the latest gradient step, means over the critics, where draws are prioritised.
     """
 
@@ -63,10 +62,12 @@ class OffPolicyLearner(OffPolicyNetworks):
 
     def __init__(
         self, group: Group, worlds: int, steps: int, config: OffPolicyConfig, initial: torch.Generator,
-        device: torch.device, state_size: int, outputs: int, codec: Pixels | None = None,
+        device: torch.device, state_size: int, outputs: int, codec: Pixels | None = None, roles: Roles = ONE,
     ) -> None:  # fmt: skip
-        super().__init__(group, worlds, config, initial, device, state_size, outputs)
+        super().__init__(group, worlds, config, initial, device, state_size, outputs, roles)
         remembered = 0 if self.live is None else self.live.now.shape[2]
+        worlds *= roles.actors
+        steps = steps if roles.learns else 1
         self.replay = Replay(
             steps, worlds, group.count, group.observation_size, self.action_size, device, state_size, config.priority_alpha,
             remembered, codec,
@@ -74,7 +75,6 @@ class OffPolicyLearner(OffPolicyNetworks):
         self.hindsight = hindsight_of(config, group, self.replay)
         limit = config.return_limit
         self.returns = None if limit is None else ReturnScale(worlds, group.count, config.gamma, limit, device)
-        self.reduction: Reduction = ALONE
         self.beta = config.priority_beta
         self.errors = torch.zeros(0, device=device)
         self.made = torch.zeros((), dtype=torch.int64)
@@ -85,16 +85,11 @@ class OffPolicyLearner(OffPolicyNetworks):
         if pictures is not None and config.picture_shift > 0:
             self._shift = PictureShift(pictures, config.picture_shift)
 
-    def share(self, reduction: Reduction) -> None:
-        """Learn together with other processes, see `Algorithm.share`."""
-        self.reduction = reduction
-        for part in (self.norm, self.states, self.returns):
-            if part is not None:
-                part.reduction = reduction
-
-    def weights_of(self, active: Tensor) -> Tensor:
-        """[B] shares of the rows in a loss over the batches of all processes: those of inactive agents are 0."""
-        return active / self.reduction.sum(active.sum()).clamp(min=1)
+    def store(self, row: Row) -> None:
+        """Store a control step of all worlds."""
+        self.replay.add(**row)  # type: ignore[arg-type]
+        if self.hindsight is not None:
+            self.hindsight.note()
 
     def record_statistics(self, steps: int) -> None:
         """Take the latest control steps into the statistics of rewards and, where they are asked for, of observations."""
@@ -145,10 +140,10 @@ class OffPolicyLearner(OffPolicyNetworks):
             policy: whether the policy takes a step too.
 
         Returns:
-            one number for each of FIGURES, which are sums over processes; those of the policy are 0 where it takes none.
+            one number for each of FIGURES; those of the policy are 0 where it takes none.
         """
         obs = self.norm.normalize(batch.observation)
-        weight = self.weights_of(batch.active)
+        weight = batch.active / batch.active.sum().clamp(min=1)  # those of inactive agents are 0
         target, following = self.target_values(batch, noise[0], generator)
         figures = torch.zeros(len(self.FIGURES), device=obs.device)
         seen = self.seen(batch.state, self.critic_features_at(self.features, batch, obs))
@@ -216,7 +211,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         if batch.importance is not None:
             weight = weight * batch.importance
         loss = (faults * weight).sum()
-        descend_with(self.optimizers["critics"], loss, self.reduction)
+        descend_with(self.optimizers["critics"], loss)
         if self.critics.unit_weights:
             self.critics.project()
         return loss.detach()
@@ -257,7 +252,7 @@ class OffPolicyLearner(OffPolicyNetworks):
                 self.replay.priorities.update(number, self.errors[: len(number)])
             counts[: self.POLICY_FIGURES] += 1
             counts[self.POLICY_FIGURES :] += policy
-        return self.reduction.sum(sums) / counts.clamp(min=1).to(sums.device)
+        return sums / counts.clamp(min=1).to(sums.device)
 
     @property
     def shown(self) -> int:
@@ -291,7 +286,7 @@ class OffPolicyLearner(OffPolicyNetworks):
         importance = self.replay.priorities.weights(number, self.beta)
         # Demonstrations are drawn uniformly: their weight is 1 before all are divided by the largest.
         importance = torch.cat((importance, importance.new_ones(len(out.reward) - len(number))))
-        return replace(out, importance=importance / self.reduction.max(importance.amax()).clamp_min(1e-6))
+        return replace(out, importance=importance / importance.amax().clamp_min(1e-6))
 
     def parts(self) -> dict[str, Tensor]:
         """All tensors that keep their shape, by name."""

@@ -29,7 +29,8 @@ from rookery.policies.policy import Policy
 from rookery.policies.stages.torch_chain import ChainModule
 from rookery.policies.storage.normalizers import ObservationNorm, put_statistics
 from rookery.policies.storage.transitions import Sequences, Transitions
-from rookery.policies.training.reduction import Reduction
+from rookery.policies.training.reduction import draw_own
+from rookery.policies.training.roles import Roles
 from rookery.sim.specs import Group
 
 __all__ = ["OffPolicyNetworks", "descend_with"]
@@ -48,15 +49,17 @@ class OffPolicyNetworks(abc.ABC):
         optimizers: Adam by the name of what it moves.
         categorical: the values of the critics' distributions; None where they give one value.
         live: states of the memories while transitions are collected; None without.
+        roles: of the process, which explores in its part of the worlds.
     """
 
     NETWORKS: ClassVar[tuple[str, ...]]
 
     def __init__(
         self, group: Group, worlds: int, config: OffPolicyConfig, initial: torch.Generator, device: torch.device,
-        state_size: int, outputs: int,
+        state_size: int, outputs: int, roles: Roles,
     ) -> None:  # fmt: skip
         self.config = config
+        self.roles = roles
         obs = group.observation_size
         act = group.action.size
         self.action_size = act
@@ -146,15 +149,23 @@ class OffPolicyNetworks(abc.ABC):
         """Let the targets follow after a gradient step, with or without one of the policy."""
 
     def act(self, obs: Tensor, generator: torch.Generator, random: bool) -> Tensor:
-        """Actions with exploration [N, A, D] for observations [N, A, O]; uniformly random ones on request. Memories make a
-        step."""
+        """Actions with exploration [N, A, D] for observations [N, A, O] of the process's worlds; uniformly random ones on
+        request. Memories make a step."""
+        draw = obs.new_empty(*obs.shape[:-1], self.action_size)
+        place = self.roles.index, self.roles.actors
         if random:
             if self.live is not None:
                 self.features_now(obs)
-            draw = torch.rand(*obs.shape[:-1], self.action_size, generator=generator, device=obs.device)
+            draw_own(draw, 0, lambda x: x.uniform_(generator=generator), *place)
             return 2.0 * draw - 1.0
-        rows = obs.shape[:-1].numel()
-        return self.explore(obs, torch.randn(rows, self.action_size, generator=generator, device=obs.device))
+        draw_own(draw, 0, lambda x: x.normal_(generator=generator), *place)
+        return self.explore(obs, draw.flatten(0, 1))
+
+    def acting(self) -> list[Tensor]:
+        """Tensors on which `act` depends and that learning changes, to be written in place: the policy, what goes before it,
+        and the critics' memory, whose states are stored with transitions."""
+        networks = (self.actor, self.actor_features, self.features)
+        return [*(x for network in networks for x in network.parameters()), self.norm.mean, self.norm.std]
 
     # What networks learn from
 
@@ -261,9 +272,9 @@ def _unrolled(features: Features, x: Tensor, before: Tensor, sequences: Sequence
     return out
 
 
-def descend_with(optimizer: torch.optim.Adam, loss: Tensor, reduction: Reduction) -> None:
-    """One step of an optimizer down the gradient of a loss by its own parameters alone, the sum over the processes."""
+def descend_with(optimizer: torch.optim.Adam, loss: Tensor) -> None:
+    """One step of an optimizer down the gradient of a loss by its own parameters alone."""
     parameters: list[Any] = optimizer.param_groups[0]["params"]
     for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
-        parameter.grad = reduction.sum(gradient.contiguous())
+        parameter.grad = gradient.contiguous()
     optimizer.step()

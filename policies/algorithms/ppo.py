@@ -69,7 +69,7 @@ class PPO(Algorithm):
     """
 
     Config = PPOConfig
-    joinable = True
+    together = "sums"
 
     def __init__(
         self, env: Env, config: PPOConfig | None = None, seed: int = 0, inputs: Mapping[str, Any] | None = None

@@ -50,7 +50,7 @@ class Gaussian:
 
     def start(self, roll: Rollout, generator: torch.Generator, reduction: Reduction) -> None:
         """Draw the noise of a rollout."""
-        draw_own(roll.noise, 1, lambda x: x.normal_(generator=generator), reduction)
+        draw_own(roll.noise, 1, lambda x: x.normal_(generator=generator), reduction.rank, reduction.size)
 
     def sample(self, roll: Rollout, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
         """Write the actions of row t, for outputs [N, A, D] of the policy's network."""
@@ -100,7 +100,7 @@ class Mixed(Gaussian):
     def start(self, roll: Rollout, generator: torch.Generator, reduction: Reduction) -> None:
         super().start(roll, generator, reduction)
         assert roll.gumbel is not None
-        draw_own(roll.gumbel, 1, lambda x: draw_gumbel(x, generator), reduction)
+        draw_own(roll.gumbel, 1, lambda x: draw_gumbel(x, generator), reduction.rank, reduction.size)
 
     def sample(self, roll: Rollout, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
         assert roll.gumbel is not None and roll.choice_log_probs is not None

@@ -30,10 +30,11 @@ class CompiledSteps:
 
     Args:
         learner: whose weights and moments become views of flat vectors; neither may be replaced from here on.
+        acting: agents in all worlds that act here.
         log_std_limits: least and greatest log standard deviation of the policy.
     """
 
-    def __init__(self, learner: SACLearner, log_std_limits: tuple[float, float]) -> None:
+    def __init__(self, learner: SACLearner, acting: int, log_std_limits: tuple[float, float]) -> None:
         config = learner.config
         rows = config.batch
         self._replay = learner.replay
@@ -66,10 +67,9 @@ class CompiledSteps:
             config.obs_clip, config.critic_dropout, arrays.POLICY_VALUES[config.policy_value], norm.mean.numpy(),
             norm.std.numpy(),
         )  # fmt: skip
-        worlds, agents = learner.replay.reward.shape[1:]
-        acting = Arena()
-        (self._acting,) = _tables(learner.actor, worlds * agents, acting)
-        self._acting_arena = acting.allocate()
+        arena = Arena()
+        (self._acting,) = _tables(learner.actor, acting, arena)
+        self._acting_arena = arena.allocate()
 
     def act(self, obs: Tensor, noise: Tensor) -> Tensor:
         """Actions [R, D] with exploration for observations [R, O] of all worlds and agents and normal noise [R, D], see

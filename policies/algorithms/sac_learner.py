@@ -18,7 +18,7 @@ from rookery.policies.nn.compiled import MAX_WIDTH_SAC, serves
 from rookery.policies.nn.dropout import draw_seed
 from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.replay import Replay
-from rookery.policies.training.reduction import Reduction
+from rookery.policies.training.roles import ONE, Roles
 from rookery.sim.specs import Group
 
 if TYPE_CHECKING:
@@ -48,21 +48,21 @@ class SACLearner(OffPolicyLearner):
 
     def __init__(
         self, group: Group, worlds: int, steps: int, config: SACConfig, initial: torch.Generator, device: torch.device,
-        state_size: int = 0, codec: Pixels | None = None,
+        state_size: int = 0, codec: Pixels | None = None, roles: Roles = ONE,
     ) -> None:  # fmt: skip
         act = group.action.size
-        super().__init__(group, worlds, steps, config, initial, device, state_size, outputs=2 * act, codec=codec)
+        super().__init__(group, worlds, steps, config, initial, device, state_size, 2 * act, codec, roles)
         self.target_entropy = -float(act) if config.target_entropy is None else config.target_entropy
         self.actor.biases[-1].data[0, 0, act:] += math.log(config.initial_std)
         self.log_temperature = torch.tensor(math.log(config.initial_temperature), device=device, requires_grad=True)
         self.optimizers["temperature"] = self.adam(self.log_temperature)
         small = config.compiled and config.in_kernel and serves(self.chains.actor, device, MAX_WIDTH_SAC)
-        self.compiled = self._compile() if small else None
+        self.compiled = self._compile(worlds * group.count) if small else None
 
-    def _compile(self) -> CompiledSteps:
+    def _compile(self, rows: int) -> CompiledSteps:
         from rookery.policies.algorithms.sac_compiled import CompiledSteps
 
-        return CompiledSteps(self, (LOG_STD_MIN, LOG_STD_MAX))
+        return CompiledSteps(self, rows, (LOG_STD_MIN, LOG_STD_MAX))
 
     def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
         if self.compiled is not None:
@@ -81,11 +81,6 @@ class SACLearner(OffPolicyLearner):
         2, 3 and 5 of the paper. Over several steps the entropies on the way are left out."""
         action, log_prob = self.sample(next_features, noise)
         return action, -self.log_temperature.exp() * log_prob
-
-    def share(self, reduction: Reduction) -> None:
-        super().share(reduction)
-        if reduction.size > 1:
-            self.compiled = None  # its gradient steps know no other processes
 
     def learn_from(self, demonstrations: Replay) -> None:
         super().learn_from(demonstrations)
@@ -135,11 +130,10 @@ class SACLearner(OffPolicyLearner):
         temperature = self.log_temperature.detach().exp()
         value = self.policy_value(seen, action, generator)
         loss = ((temperature * log_prob - value) * weight).sum()
-        descend_with(self.optimizers["actor"], loss, self.reduction)
+        descend_with(self.optimizers["actor"], loss)
         entropy = -(log_prob.detach() * weight).sum()
-        missing = entropy - self.target_entropy / self.reduction.size  # this process's share
-        descend_with(self.optimizers["temperature"], self.log_temperature.exp() * missing, self.reduction)
-        return torch.stack((loss.detach(), entropy, (value.detach() * weight).sum(), temperature / self.reduction.size))
+        descend_with(self.optimizers["temperature"], self.log_temperature.exp() * (entropy - self.target_entropy))
+        return torch.stack((loss.detach(), entropy, (value.detach() * weight).sum(), temperature))
 
     def parts(self) -> dict[str, Tensor]:
         return super().parts() | {"log_temperature": self.log_temperature.detach()}

@@ -12,6 +12,7 @@ from rookery.policies.algorithms.off_policy_networks import descend_with
 from rookery.policies.algorithms.td3_config import TD3Config
 from rookery.policies.nn.ensemble import Ensemble
 from rookery.policies.storage.pixels import Pixels
+from rookery.policies.training.roles import ONE, Roles
 from rookery.sim.specs import Group
 
 __all__ = ["TD3Learner"]
@@ -33,11 +34,11 @@ class TD3Learner(OffPolicyLearner):
 
     def __init__(
         self, group: Group, worlds: int, steps: int, config: TD3Config, initial: torch.Generator, device: torch.device,
-        state_size: int = 0, codec: Pixels | None = None,
+        state_size: int = 0, codec: Pixels | None = None, roles: Roles = ONE,
     ) -> None:  # fmt: skip
         super().__init__(
-            group, worlds, steps, config, initial, device, state_size, outputs=group.action.size, codec=codec
-        )
+            group, worlds, steps, config, initial, device, state_size, group.action.size, codec, roles
+        )  # fmt: skip
         self.actor_target = Ensemble(1, self.actor.sizes, config.activation, initial).to(device).requires_grad_(False)
         self.actor_target.load_state_dict(self.actor.state_dict())
         self.actor_target_features = self.policy_features(initial, device).requires_grad_(False)
@@ -45,7 +46,7 @@ class TD3Learner(OffPolicyLearner):
         self.next_features = self.actor_target_features
         first = config.exploration_noise
         last = first if config.exploration_noise_last is None else config.exploration_noise_last
-        spread = torch.linspace(first, last, worlds, device=device)
+        spread = torch.linspace(first, last, worlds * roles.actors, device=device).view(-1, worlds)[roles.index]
         self.exploration = spread.repeat_interleave(group.count)[:, None]
 
     def explore(self, obs: Tensor, noise: Tensor) -> Tensor:
@@ -65,7 +66,7 @@ class TD3Learner(OffPolicyLearner):
         """Move the policy up the value; returns its loss."""
         value = self.policy_value(seen, self.actor(features)[0].tanh(), generator)
         loss = -(value * weight).sum()
-        descend_with(self.optimizers["actor"], loss, self.reduction)
+        descend_with(self.optimizers["actor"], loss)
         return loss.detach()
 
     def move_targets(self, policy: bool) -> None:

@@ -22,9 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 try:
     table = pq.read_table(sys.argv[1], use_threads=False)
+    table.column_names, str(table.schema)  # read only now, also those of columns within columns: they may be no text
+    table.validate(full=True)
     with pa.OSFile(sys.argv[2], "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
-except (OSError, MemoryError, pa.ArrowException) as error:
+except (OSError, MemoryError, UnicodeError, pa.ArrowException) as error:
     print((str(error).splitlines() or ["damaged"])[0][:200])
     sys.exit(1)
 """

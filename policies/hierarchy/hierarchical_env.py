@@ -171,9 +171,7 @@ class Level:
         rows = self.obs.flatten(0, 1)
         due = self.rules.due(rows, self.left.flatten(), self.decided.flatten(0, 1)).view_as(self.due)
         happened = happening(events, self.rules.events, self._counted)
-        if happened is not None and happened.shape[1] > 1:
-            happened = self.any(happened)
-        self.due.copy_(due if happened is None else due | happened)
+        self.due.copy_(due if happened is None else due | self.any(happened.any(2)))
 
     def state(self) -> Rows:
         """The state that the next step depends on, by name."""

@@ -178,9 +178,9 @@ class StageChain:
         found = next((leaf.stage for leaf in self.outer if isinstance(leaf.stage, Choose)), None)
         return () if found is None else found.sizes
 
-    @property
+    @cached_property
     def events(self) -> tuple[str, ...]:
-        """Events of the task that bring a decision: whoever runs the chain says when one happens."""
+        """The E events of the task that bring a decision: whoever runs the chain says when one happens."""
         return tuple(dict.fromkeys(event for node in self.decisions for event in node.link.rules.events))
 
     @property
@@ -236,11 +236,6 @@ class StageChain:
     @property
     def c_refused(self) -> str:
         """Why it has no C, as a sentence without its full stop; "" where it has."""
-        if self.events:
-            return (
-                f"its high level decides at the event {self.events[0]!r}, which the task's rules see and no robot does: give "
-                "the skills a condition `finished` in its place"
-            )
         return next((leaf.stage.c_refused for leaf in self.leaves if leaf.stage.c_refused), "")
 
     @property

@@ -8,7 +8,7 @@
 
 An option is a skill with its parameters, from one decision to the next (Sutton, Precup and Singh 1999, "Between MDPs and
 semi-MDPs"). A decision stands until its skill has acted for `steps` control steps, until a condition says that it has finished,
-or until whoever runs the policy interrupts it.
+or until whoever runs the policy tells of an event.
 """
 
 from __future__ import annotations
@@ -182,7 +182,8 @@ class Decide:
         """The link in words: "a decision for walk, stand every 10, 5 control steps"."""
         steps = ", ".join(map(str, self.rules.steps))
         team = f" of {self.rules.agents} agents together" if self.rules.agents > 1 else ""
-        return f"a decision for {', '.join(self.rules.names)}{team} every {steps} control steps at most"
+        events = f", and at the events {', '.join(self.rules.events)}" if self.rules.events else ""
+        return f"a decision for {', '.join(self.rules.names)}{team} every {steps} control steps at most{events}"
 
     def to_json(self, chain: list[dict[str, Any]]) -> dict[str, Any]:
         """As it stands in a contract, with the chain's JSON."""

@@ -22,7 +22,7 @@ class StepContext:
         state: [R, S], of all stages, in the order of `chain.leaves`.
         known: [R, M] for the state estimator, see `Stage.step`.
         allowed: [R, C] bool for the stage that chooses.
-        interrupt: [R] bool: decide now; None for nowhere.
+        events: [R, E] bool: which of the chain's `events` have happened since the step before; None for none of them.
         controlled: [R, D] actions of the task's classical controller now; None where no skill is one.
 
     Attributes:
@@ -33,7 +33,7 @@ class StepContext:
     state: Tensor
     known: Tensor | None = None
     allowed: Tensor | None = None
-    interrupt: Tensor | None = None
+    events: Tensor | None = None
     controlled: Tensor | None = None
     states: list[Tensor] = field(default_factory=list)
     logits: Tensor | None = None
@@ -52,13 +52,13 @@ class StepContext:
             allowed: of its own choices [R, n].
             rows: [r] those that it runs for; None for all.
         """
-        found = (self.state, allowed, self.interrupt, self.controlled)
+        found = (self.state, allowed, self.events, self.controlled)
         if rows is not None:
-            state, allowed, interrupt, controlled = (x if x is None else x[rows] for x in found)
+            state, allowed, events, controlled = (x if x is None else x[rows] for x in found)
         else:
-            state, allowed, interrupt, controlled = found
+            state, allowed, events, controlled = found
         assert state is not None
-        return StepContext(state, None, allowed, interrupt, controlled)
+        return StepContext(state, None, allowed, events, controlled)
 
 
 class ChainModule(nn.Module):
@@ -132,8 +132,11 @@ class ChainModule(nn.Module):
         """Decisions [R, A] in force for observations [R, O]: new ones where they are due."""
         rules, own = node.link.rules, context.state[:, node.state]
         due = rules.due(x, own[:, 0], own[:, 1:])
-        if rules.events and context.interrupt is not None:
-            due = due | context.interrupt
+        if rules.events and context.events is not None:
+            names = self.chain.events
+            mine = [names.index(name) for name in dict.fromkeys(rules.events)]
+            told = context.events if len(mine) == len(names) else context.events[:, mine]
+            due = due | told.any(1)
         held = own[:, 1:], context.state[:, node.inner]
         decided, states = self._partly(node.nodes, due, x, context, held, rules.mask(x))
         left = torch.where(due, rules.durations(decided), own[:, 0]) - 1.0
@@ -163,10 +166,12 @@ class ChainModule(nn.Module):
         given = torch.stack([torch.cat([x[:, a:b] for a, b in part], 1) for part in node.link.parts], 1).flatten(0, 1)
         states = context.state[:, node.state].reshape(len(given), -1)
         own = None if context.controlled is None else context.controlled.reshape(len(given), -1)
+        events = None if context.events is None else context.events.repeat_interleave(agents, 0)
         pieces = [slice(i, i + 1) for i in range(agents)] if len(x) == 1 else [slice(None)]
         results, after = [], []
         for piece in pieces:
-            inner = StepContext(states[piece], controlled=None if own is None else own[piece])
+            told, pilot = (x if x is None else x[piece] for x in (events, own))
+            inner = StepContext(states[piece], events=told, controlled=pilot)
             results.append(self._through(node.nodes, given[piece], inner))
             after += inner.states and [torch.cat(inner.states, 1)]
         context.states += after and [torch.cat(after).reshape(len(x), -1)]

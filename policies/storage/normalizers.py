@@ -237,9 +237,6 @@ class ReturnScale:
         gamma: discount per control step.
         limit: of the scaled G.
         device: where the statistics live.
-
-    Attributes:
-        reduction: over the processes whose returns count together.
     """
 
     def __init__(
@@ -247,7 +244,6 @@ class ReturnScale:
     ) -> None:
         self.gamma = gamma
         self.limit = limit
-        self.reduction: Reduction = ALONE
         self._sum = torch.zeros(worlds, agents, dtype=torch.float64, device=device)
         self._moments = torch.zeros(3, dtype=torch.float64, device=device)  # count, mean, sum of squares about it
         self._largest = torch.zeros((), dtype=torch.float64, device=device)
@@ -264,19 +260,19 @@ class ReturnScale:
         discount = discounts(self.gamma, elapsed.double())
         for rewards, over, on, factor in zip(reward.double(), ended, active, discount, strict=True):
             self._sum.copy_(torch.where(on, factor * self._sum + rewards, 0.0))
-            self._largest.copy_(torch.maximum(self._largest, self.reduction.max(self._sum.abs().amax())))
+            self._largest.copy_(torch.maximum(self._largest, self._sum.abs().amax()))
             self._merge(self._sum, on)
             self._sum[over] = 0.0
 
     def _merge(self, x: Tensor, mask: Tensor) -> None:
         """Merge samples (Chan et al. 1979)."""
         count, mean, m2 = self._moments.unbind()
-        n = self.reduction.sum(mask.sum())
-        own = self.reduction.sum(torch.where(mask, x, 0.0).sum()) / n.clamp(min=1)
+        n = mask.sum()
+        own = torch.where(mask, x, 0.0).sum() / n.clamp(min=1)
         delta = torch.where(n > 0, own - mean, 0.0)
         total = count + n
         share = n / total.clamp(min=1.0)
-        spread = self.reduction.sum(torch.where(mask, (x - own).square(), 0.0).sum())
+        spread = torch.where(mask, (x - own).square(), 0.0).sum()
         self._moments.copy_(torch.stack((total, mean + delta * share, m2 + spread + delta.square() * count * share)))
 
     @property

@@ -193,6 +193,28 @@ def read_state(folder: Path | str) -> dict[str, Any]:
     return dict(state)
 
 
+def refuse_other(folder: Path, state: dict[str, Any], identity: dict[str, Any]) -> None:
+    """Refuse a checkpoint whose state was made with other values.
+
+    Args:
+        folder: of the checkpoint.
+        state: of `read_state`.
+        identity: what must be the same, by name.
+
+    Raises:
+        RookeryError: naming what differs.
+    """
+    for what, mine in identity.items():
+        theirs = state[what]
+        if theirs != mine:
+            if isinstance(theirs, dict) and isinstance(mine, dict):  # only what differs: there are many settings
+                names = [name for name in {**theirs, **mine} if theirs.get(name, ...) != mine.get(name, ...)]
+                theirs, mine = ({name: d[name] for name in names if name in d} for d in (theirs, mine))
+            raise RookeryError(
+                f"{folder} was made with {what} {theirs!r}, not {mine!r}: resume it with its own settings."
+            )
+
+
 def read_tensors(folder: Path, state: dict[str, Any]) -> dict[str, dict[str, Tensor]]:
     """The checked tensors of a checkpoint, by file.
 

@@ -1,9 +1,11 @@
-"""Sums over the processes of torch.distributed."""
+"""Sums and messages over the processes of torch.distributed."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
@@ -14,8 +16,9 @@ class Distributed(Reduction):
     """The processes of torch.distributed's default group, which has been made.
 
     Attributes:
-        sent: bytes that this process has sent in sums, by the ring that gloo uses: each of S processes sends
-            2 (S - 1) / S of a tensor (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms").
+        sent, received: bytes by the ring that gloo uses for sums: each of S processes sends and receives
+            2 (S - 1) / S of a tensor (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms"); and by its tree
+            for what is broadcast: the process of rank 0 sends to those of rank 1, 2, 4 ..., and they pass it on.
     """
 
     def __init__(self) -> None:
@@ -31,7 +34,9 @@ class Distributed(Reduction):
     def _reduce(self, x: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
         if self.size == 1:
             return x
-        self.sent += 2 * (self.size - 1) / self.size * x.numel() * x.element_size()
+        each = 2 * (self.size - 1) / self.size * x.numel() * x.element_size()
+        self.sent += each
+        self.received += each
         if x.is_contiguous():
             dist.all_reduce(x, how)
             return x
@@ -40,6 +45,38 @@ class Distributed(Reduction):
         return x.copy_(flat)
 
     def gather(self, value: Any) -> list[Any] | None:
-        out: list[Any] | None = [None] * self.size if self.rank == 0 else None
-        dist.gather_object(value, out, dst=0)
-        return out
+        found = self._bring(b"" if self.rank == 0 else pickle.dumps(value))
+        return None if found is None else [value, *(pickle.loads(own) for own in found[1:])]
+
+    def broadcast(self, x: Tensor) -> Tensor:
+        if self.size == 1:
+            return x
+        copies = sum(self.rank < 1 << i and self.rank + (1 << i) < self.size for i in range(self.size.bit_length()))
+        self.sent += copies * x.numel() * x.element_size()
+        self.received += (self.rank > 0) * x.numel() * x.element_size()
+        dist.broadcast(x, 0)
+        return x
+
+    def collect(self, message: bytes) -> list[bytes] | None:
+        found = self._bring(message)
+        if found is None:
+            self.sent += len(message)
+        else:
+            self.received += sum(len(own) for own in found[1:])
+        return found
+
+    def _bring(self, message: bytes) -> list[bytes] | None:
+        """Messages by rank for the process of rank 0, as they are: one that is long makes the others no longer."""
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(message)
+        dist.all_reduce(lengths)
+        if self.rank:
+            if message:
+                dist.send(torch.frombuffer(bytearray(message), dtype=torch.uint8), 0)
+            return None
+        buffers = [torch.empty(length, dtype=torch.uint8) for length in lengths.tolist()]
+        waiting = [dist.irecv(x, rank) for rank, x in enumerate(buffers) if rank and len(x)]
+        for work in waiting:
+            if work is not None:
+                work.wait()
+        return [message, *(x.numpy().tobytes() for x in buffers[1:])]

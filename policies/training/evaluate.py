@@ -67,7 +67,7 @@ class PolicyAct:
             if start is not None:
                 state = state.masked_fill(start[:, None, None], 0.0)
             mask = None if name not in self._choices else allowed_options(self._env, name, worlds)
-            outside = (known, mask, self._interrupt(name, team[0], where), pilot)
+            outside = (known, mask, self._events(name, team[0], where), pilot)
             if len(team) == 1:
                 out[name], after, logits = team[0].step_with_logits(mine, state, *outside)
             else:
@@ -108,15 +108,14 @@ class PolicyAct:
                 out.append(f"{name}_{i}: {skill}" if count > 1 else f"{name}: {skill}")
         return out
 
-    def _interrupt(self, name: str, policy: Policy, where: Any) -> Tensor | None:
-        """[n, A] bool: an event that brings a decision has happened to the agents of a group."""
-        if not policy.chain.events:
+    def _events(self, name: str, policy: Policy, where: Any) -> Tensor | None:
+        """[n, A, E] bool: events at which the policy decides that have happened to the agents of a group, or to its teams."""
+        if not policy.events:
             return None
-        found = happening(self._env.latest_events, policy.chain.events, counted(self._env, name))
+        found = happening(self._env.latest_events, policy.events, counted(self._env, name))
         if found is None:
             return None
-        found = found[where].expand(-1, self._env.groups[name].count)
-        return found[:, self._sides[name]].any(2) if name in self._sides else found
+        return found[where][:, self._sides[name]].any(2) if name in self._sides else found[where]
 
     def _sample(self, name: str, action: Tensor, mask: Tensor | None) -> None:
         """Draw the choices of actions [n, A, D] by their probabilities."""
@@ -159,7 +158,7 @@ def act_with(
         groups: those for which they act, such as the ones of a team; None for all.
 
     Raises:
-        RookeryError: a group has no policy, or one of other sizes.
+        RookeryError: a group has no policy, or one of other sizes; a policy decides at an event that the task lacks.
     """
     teams: dict[str, list[Policy]] = {}
     for name, group in env.groups.items():
@@ -186,6 +185,12 @@ def act_with(
                     f"the policy of group {name!r} acts for a team of {p.agents} agents, and the task has others: use the "
                     "task's own run."
                 )
+            for event in p.events:
+                if event not in env.event_names:
+                    raise RookeryError(
+                        f"the policy of group {name!r} decides at the event {event!r}, and the task has "
+                        f"{', '.join(env.event_names) or 'none'}: use the task's own run."
+                    )
             if p.chain.choice_sizes != tuple(len(choice.options) for choice in group.action.choices):
                 raise RookeryError(
                     f"the policy of group {name!r} chooses among {list(p.chain.choice_sizes)} options, the task has "

@@ -280,6 +280,8 @@ class Terminal:
             parts.append(f"randomization {row['randomization_share']:.0%}")
         if "return" in row:
             parts.append(f"return {row['return']:.4g}")
+        if "staleness" in row:
+            parts.append(f"staleness {row['staleness']:g}")
         return ", ".join([*parts, f"ETA {_clock(left)}"])
 
     def stop(self) -> None:

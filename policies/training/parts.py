@@ -20,23 +20,24 @@ def join_parts(parts: Sequence[Tensors], worlds: ShardStates, axis: WorldAxis) -
     """The tensors of one process with all worlds.
 
     Args:
-        parts: by rank.
+        parts: by rank; a process that steps no worlds is the first.
         worlds: of the environment's states.
         axis: of the algorithm's.
     """
+    stepped = parts[-len(worlds) :]
     algorithm = {}
     for name, first in parts[0]["algorithm"].items():
         at = axis(name)
-        algorithm[name] = first if at is None else torch.cat([p["algorithm"][name] for p in parts], at)
-    env = {name: torch.cat([p["env"][name] for p in parts]) for name in parts[0]["env"] if _by_world(name)}
+        algorithm[name] = first if at is None else torch.cat([p["algorithm"][name] for p in stepped], at)
+    env = {name: torch.cat([p["env"][name] for p in stepped]) for name in stepped[0]["env"] if _by_world(name)}
     if env:
-        joined = worlds.join([under("env", p["env"], "/") for p in parts])
+        joined = worlds.join([under("env", p["env"], "/") for p in stepped])
         env |= {f"env/{name}": x for name, x in joined.items()}
     return {"algorithm": algorithm, "env": env}
 
 
 def split_parts(tensors: Tensors, worlds: ShardStates, axis: WorldAxis) -> list[Tensors]:
-    """The inverse: the tensors of each process, by rank.
+    """The inverse: the tensors of each process that steps worlds, by rank.
 
     Raises:
         ValueError: they are of another number of worlds.

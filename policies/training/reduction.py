@@ -1,10 +1,10 @@
-"""Sums over the processes that learn together: what data-parallel training needs, with one process as the plain case.
+"""Sums and messages over the processes that learn together: what they need of each other, with one process as the plain case.
 
-Each of S processes has worlds (or data) of its own and the same weights. What learning adds up over samples is added up over
-the processes too, before it is used:
+Data-parallel algorithms have worlds (or data) and the same weights in each of S processes. What learning adds up over samples
+is added up over the processes too, before it is used:
 
-    counts of samples, that a loss is a mean over             PPO.learn, OffPolicyLearner.weights_of, ActionRegression.learn
-    gradients, before the step of the optimizer               nn.adam.Adam.step, off_policy_networks.descend_with
+    counts of samples, that a loss is a mean over             PPO.learn, ActionRegression.learn
+    gradients, before the step of the optimizer               nn.adam.Adam.step
     sums for the statistics of observations and returns       storage.normalizers
     means and deviations of advantages                        storage.rollout.moments
     the divergence that an adaptive learning rate goes by     PPO.learn
@@ -13,6 +13,8 @@ So all processes make the same step, the one that a single process with all the 
 weights stay alike. PPO draws its noise and its shuffles as that single process would, and each process takes what belongs to
 its worlds (`draw_own`, `own_part`): S processes of n worlds learn what one of S n worlds learns, but for the rounding of sums.
 With one process nothing is computed and nothing is copied.
+
+Off-policy algorithms have one process that learns from what all of them do: see algorithms/off_policy_exchange.py.
 """
 
 from __future__ import annotations
@@ -33,12 +35,17 @@ class Reduction(abc.ABC):
     Attributes:
         rank: of this process, from 0. The process of rank 0 writes files and decides when training ends.
         size: number S of processes.
-        sent: bytes that this process has sent in sums so far.
+        sent, received: bytes of sums and messages that have left this process and come to it so far; `gather` does not count.
     """
 
     rank: int
     size: int
     sent: float = 0.0
+    received: float = 0.0
+
+    def traffic(self) -> dict[str, float]:
+        """`sent` and `received` as figures for the log; empty for one process."""
+        return {} if self.size == 1 else {"sent_bytes": self.sent, "received_bytes": self.received}
 
     @abc.abstractmethod
     def sum(self, x: Tensor) -> Tensor:
@@ -51,6 +58,14 @@ class Reduction(abc.ABC):
     @abc.abstractmethod
     def gather(self, value: Any) -> list[Any] | None:
         """All processes' values, by rank, for the process of rank 0; None for the others."""
+
+    @abc.abstractmethod
+    def broadcast(self, x: Tensor) -> Tensor:
+        """The tensor of the process of rank 0, of one shape and type in all, in place of `x`; returns `x`."""
+
+    @abc.abstractmethod
+    def collect(self, message: bytes) -> list[bytes] | None:
+        """All processes' messages, of any lengths, by rank, for the process of rank 0; None for the others."""
 
 
 class Alone(Reduction):
@@ -68,6 +83,12 @@ class Alone(Reduction):
     def gather(self, value: Any) -> list[Any] | None:
         return [value]
 
+    def broadcast(self, x: Tensor) -> Tensor:
+        return x
+
+    def collect(self, message: bytes) -> list[bytes] | None:
+        return [message]
+
 
 ALONE = Alone()
 
@@ -78,24 +99,24 @@ def draw_apart(generator: torch.Generator, reduction: Reduction) -> None:
         generator.manual_seed(generator.initial_seed() + 7919 * reduction.rank)
 
 
-def draw_own(out: Tensor, axis: int, fill: Callable[[Tensor], object], reduction: Reduction) -> None:
+def draw_own(out: Tensor, axis: int, fill: Callable[[Tensor], object], index: int, count: int) -> None:
     """Fill `out` with this process's part of what a single process with all worlds would draw.
 
     Args:
         out: values of the process's own worlds.
         axis: of the worlds.
         fill: draws values into a tensor, from a generator that all processes have in the same state.
-        reduction: the processes.
+        index, count: of this process among those that divide the worlds, and their number.
     """
-    if reduction.size == 1:
+    if count == 1:
         fill(out)
         return
     worlds = out.shape[axis]
     shape = list(out.shape)
-    shape[axis] = worlds * reduction.size
+    shape[axis] = worlds * count
     whole = out.new_empty(shape)
     fill(whole)
-    out.copy_(whole.narrow(axis, reduction.rank * worlds, worlds))
+    out.copy_(whole.narrow(axis, index * worlds, worlds))
 
 
 def own_part(

@@ -103,6 +103,7 @@ class Runner:
         self._between = between
         self._reduction = reduction
         self._worlds = worlds
+        self._wanted: Callable[[], bool] = lambda: False  # whether to stop and save
         self.rank = reduction.rank
         self.alone = False
         algorithm.share(reduction)
@@ -140,11 +141,12 @@ class Runner:
                 checkpoint.remove_old(self.folder, self.config.keep, self.steps)
             log.resume(self.steps)
             self.env.survive_loss()
+            self._wanted = lambda: interruption.wanted or (wanted is not None and wanted())
             while (stopped := self._stop()) is None:
                 log.write(self._iterate_or_tell())
                 if self._between is not None:
                     self._between(self)
-                interrupted = bool(self._decided(interruption.wanted or (wanted is not None and wanted())))
+                interrupted = bool(self._decided(self._wanted()))
                 if interrupted or self.env.loss or self._due():
                     log.flush()
                     path = self.save()
@@ -189,12 +191,14 @@ class Runner:
 
     def _stop(self) -> str | None:
         """Why training ends now, as the process of rank 0 has it; None for going on."""
-        return STOPS[self._decided(STOPS.index(self._stop_criterion()))]
+        return STOPS[self._decided(STOPS.index(self._stop_criterion(self.steps)))]
 
-    def _decided(self, value: int) -> int:
-        """The value of the process of rank 0."""
+    def _decided(self, value: int, always: bool = False) -> int:
+        """The value of the process of rank 0; 0, for going on, where the others have gone on, unless `always`."""
         if self._reduction.size == 1:
             return value
+        if not (always or self.algorithm.others_wait):
+            return 0
         return int(self._reduction.sum(torch.tensor(0 if self.rank else int(value))))
 
     def _iterate_or_tell(self) -> dict[str, Any]:
@@ -215,17 +219,18 @@ class Runner:
                 f"`rookery train --resume {self.folder}`."
             )
 
-    def _stop_criterion(self) -> str | None:
-        config = self.config
+    def _stop_criterion(self, steps: int) -> str | None:
         # success where little is randomized is not what is asked for
         success = self.episodes.success if self.randomization_share in (None, 1.0) else None
-        if config.target_success is not None and success is not None and success >= config.target_success:
-            return "success"
-        if self.steps >= config.total_steps:
-            return "steps"
-        if config.time_limit_s is not None and self.seconds >= config.time_limit_s:
-            return "time"
-        return None
+        return self.config.stop(steps, self.seconds, success)
+
+    def _agree(self, steps: int) -> None:
+        """Find whether all processes wait for the coming update, after which `steps` are made: where those that act go on
+        meanwhile, before a checkpoint and an end alone."""
+        if self.algorithm.roles.staleness:
+            due = (self.iteration + 1) % self.config.checkpoint_every == 0
+            waits = due or self._stop_criterion(steps) is not None or self._wanted()
+            self.algorithm.others_wait = bool(self._decided(waits, always=True))
 
     def iterate(self) -> dict[str, Any]:
         """Collect once and update once.
@@ -237,14 +242,18 @@ class Runner:
             RookeryError: a figure is not a number.
         """
         start, compiled = time.perf_counter(), compiling_s()
-        sent = self._reduction.sent
-        self._collect()
+        traffic = self._reduction.traffic()
+        self.algorithm.begin_rollout()
+        if self.algorithm.roles.acts:
+            self._collect()
         if self.randomization_share is not None:
             self._note_share()
+        samples = self.algorithm.steps_per_update * self.algorithm.roles.actors
+        episodes = self.episodes.summarize(self.steps + samples, self._reduction)
+        self._agree(self.steps + samples)
         middle = time.perf_counter()
         self.figures = figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
         end = time.perf_counter()
-        samples = self.algorithm.steps_per_update * self._reduction.size
         self.steps += samples
         self.iteration += 1
         self.seconds += end - start - (compiling_s() - compiled)
@@ -263,8 +272,8 @@ class Runner:
             "samples_per_s": samples / (end - start),
             "collect_s": middle - start,
             "learn_s": end - middle,
-            **({} if self._reduction.size == 1 else {"sent_bytes": self._reduction.sent - sent}),
-            **self.episodes.summarize(self.steps, self._reduction),
+            **{name: total - traffic[name] for name, total in self._reduction.traffic().items()},
+            **episodes,
             **({} if self.randomization_share is None else {"randomization_share": self.randomization_share}),
             **figures,
         }
@@ -318,15 +327,7 @@ class Runner:
         state = checkpoint.read_state(path)
         # Settings that are newer than the checkpoint have their defaults.
         state["config"] = plain(from_values(type(self.algorithm.config), state["config"]))
-        for what, mine in self._identity().items():
-            theirs = state[what]
-            if theirs != mine:
-                if isinstance(theirs, dict) and isinstance(mine, dict):  # only what differs: there are many settings
-                    names = [name for name in {**theirs, **mine} if theirs.get(name, ...) != mine.get(name, ...)]
-                    theirs, mine = ({name: d[name] for name in names if name in d} for d in (theirs, mine))
-                raise RookeryError(
-                    f"{path} was made with {what} {theirs!r}, not {mine!r}: resume it with its own settings."
-                )
+        checkpoint.refuse_other(path, state, self._identity())
         for option, digest in state.get("inputs", {}).items():
             if self.inputs.get(option, digest) != digest:
                 raise RookeryError(
@@ -371,7 +372,8 @@ class Runner:
         if self._worlds is None:
             return tensors
         try:
-            return split_parts(tensors, self._worlds, self.algorithm.world_axis)[self.rank]
+            own = split_parts(tensors, self._worlds, self.algorithm.world_axis)[self.algorithm.roles.index]
+            return own if self.algorithm.roles.acts else own | {"env": {}}
         except ValueError as error:
             raise RookeryError(f"{path} does not fit this environment ({error}): use its own settings.") from error
 
@@ -392,7 +394,7 @@ class Runner:
         return {
             "algorithm": self.name,
             "task": self.env.task_id,
-            "num_envs": self.env.num_envs * self._reduction.size,
+            "num_envs": self.env.num_envs * self.algorithm.roles.actors,
             "groups": {k: [g.count, g.observation_size, g.action.size] for k, g in self.env.groups.items()},
             "config": plain(self.algorithm.config),
         }

@@ -41,3 +41,14 @@ class RunnerConfig:
             raise RookeryError(f"time_limit_s must be above 0, got {self.time_limit_s}.")
         if self.target_success is not None and not 0.0 <= self.target_success <= 1.0:
             raise RookeryError(f"target_success must be from 0 to 1, got {self.target_success}.")
+
+    def stop(self, steps: int, seconds: float, success: float | None) -> str | None:
+        """Why training ends after these control steps and seconds of training, with the mean success of the latest episodes
+        where it counts: "success", "steps" or "time"; None for going on."""
+        if self.target_success is not None and success is not None and success >= self.target_success:
+            return "success"
+        if steps >= self.total_steps:
+            return "steps"
+        if self.time_limit_s is not None and seconds >= self.time_limit_s:
+            return "time"
+        return None

@@ -50,13 +50,17 @@ def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[
 
 
 def declared_with(policies: dict[str, Policy], contract: dict[str, Any]) -> dict[str, Any]:
-    """A copy of a contract whose ``groups[group]`` have the stages of the policies, by group or "<group>_<i>"."""
+    """A copy of a contract whose ``groups[group]`` have the stages of the policies, by group or "<group>_<i>", and of the
+    task's events those at which they decide."""
     contract = copy.deepcopy(contract)
     groups = contract.setdefault("groups", {})
     for name, policy in policies.items():
         group = name if name in groups else re.sub(r"_\d+$", "", name)
         declared = groups.setdefault(group if group in groups else name, {})
         declared["stages"] = policy.to_json()
+        known = {event["name"]: event for event in declared.pop("events", ())}
+        if policy.events and known.keys() >= set(policy.events):
+            declared["events"] = [known[event] for event in policy.events]
     return contract
 
 

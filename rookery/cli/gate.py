@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from rookery.cli.options import Json, Run, Seed, Words, announce, note_first, pr
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
+    from rookery.sim2real.gate.batches import Mapper
     from rookery.sim2real.gate.gate import GateSettings
     from rookery.sim2real.gate.report import Report
 
@@ -23,6 +25,7 @@ EXAMPLES = """
   rookery gate go2-velocity --episodes 40 --rounds 1 --out gate/go2
   rookery gate runs/my-task/latest --profile my_robot.toml --json
   rookery gate runs/drone-hover/latest --checkpoints
+  rookery gate go2-velocity --ray 10.0.0.4:6379
 """
 
 
@@ -72,6 +75,13 @@ class Args:
     )
     out: Annotated[Path, tyro.conf.arg(metavar="DIR", help="Folder for gate.json and gate.html.")] = Path("gate")
     seed: Seed = 0
+    ray: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="ADDRESS",
+            help="Play batches and cases in processes of Ray, with the same report: local, auto, or HOST:PORT of a cluster.",
+        ),
+    ] = None
     json: Json = False
 
 
@@ -93,9 +103,10 @@ def run(args: Args) -> int:
     note_first(judging(contract).lines(), json=True)
     announce_compiling()
     announce(args.run)
-    if args.checkpoints:
-        return _checkpoints(args, settings)
-    report = gate(args.run, args.profile, settings, _note, args.as_registered)
+    with _mapper(args.ray) as mapper:
+        if args.checkpoints:
+            return _checkpoints(args, settings, mapper)
+        report = gate(args.run, args.profile, settings, _note, args.as_registered, mapper)
     _write(args.out, report)
     if args.json:
         print_json(report.to_json())
@@ -105,6 +116,19 @@ def run(args: Args) -> int:
         if case.verdict == "skipped":
             _note(f"{case.name} was not run: {case.note}")
     return {"pass": 0, "fail": 1, "incomplete": 2}[report.verdict]
+
+
+@contextlib.contextmanager
+def _mapper(address: str | None) -> Iterator[Mapper | None]:
+    """The mapper that plays in processes of Ray; None without --ray."""
+    if address is None:
+        yield None
+        return
+    from rookery.experiments.ray_cluster import Cluster
+
+    with Cluster.of_processes(address) as cluster:
+        cluster.check_nodes(None)
+        yield cluster.map
 
 
 def _check(args: Args) -> None:
@@ -140,7 +164,7 @@ def _make_folder(folder: Path) -> None:
         raise RookeryError(f"cannot make the folder {folder} ({e.strerror}): choose another --out.") from e
 
 
-def _checkpoints(args: Args, settings: GateSettings) -> int:
+def _checkpoints(args: Args, settings: GateSettings, mapper: Mapper | None) -> int:
     """Scores of all checkpoints as checkpoints.json and a table; the exit code is that of the last one."""
     from rookery.experiments.gating import checkpoint_policies, gate_policies
     from rookery.experiments.runs import write_json
@@ -150,8 +174,9 @@ def _checkpoints(args: Args, settings: GateSettings) -> int:
     for steps, policies, contract in checkpoint_policies(args.run):
         _note(f"checkpoint of {steps:,} steps")
         report = gate_policies(
-            policies, contract, args.profile, quick, f"{args.run}, {steps} steps", lambda line: None, args.as_registered
-        )
+            policies, contract, args.profile, quick, f"{args.run}, {steps} steps", lambda line: None, args.as_registered,
+            mapper,
+        )  # fmt: skip
         success = report.cases[0].success
         verdict = report.verdict
         rows.append({"steps": steps, "score": report.score, "nominal_success": success, "verdict": verdict})

@@ -25,6 +25,7 @@ EXAMPLES = """
   rookery train drone-hover --algorithm bc --data demos --out runs/clone
   rookery train go2-velocity --viewer
   rookery train go2-velocity --workers 8
+  rookery train go2-velocity --algorithm fastsac --workers 9 --staleness 1
   rookery train go2-velocity --num-envs 4096 --device cuda
   rookery train --config runs/robust/settings.toml --seed 4
   rookery train --resume runs/drone-hover/latest
@@ -47,6 +48,8 @@ def main(words: Sequence[str]) -> int:
     announce_compiling()
     if command.workers is not None:
         return _train_on_workers(parsed)
+    if command.staleness:
+        raise RookeryError(f"--staleness {command.staleness} is of several processes: give --workers 2 or more.")
     if command.resume is not None:
         training = resume(command.resume, parsed.changes, command.task, device=parsed.device)
     else:
@@ -71,7 +74,7 @@ def _train_on_workers(parsed: Parsed) -> int:
             "--viewer shows a training in this process: leave out --workers, or watch by `rookery play`."
         )
     assert command.workers is not None
-    workers = Workers(command.workers, command.worker_cpus, command.ray)
+    workers = Workers(command.workers, command.worker_cpus, command.ray, command.staleness)
     settings = None if command.resume is not None else parsed.settings
     order = (workers, settings, command.out, command.resume, parsed.changes, announce_training, parsed.device)
     settings, result = train(*order)

@@ -72,6 +72,14 @@ class TrainCommand:
             help="Processes that divide the worlds and learn together, placed by Ray, with the same results as one.",
         ),
     ] = None
+    staleness: Annotated[
+        int,
+        tyro.conf.arg(
+            metavar="UPDATES",
+            help="Of workers with sac or td3: by how many updates the weights that act may be older than those that learn. "
+            "With 0 all wait for the learner; with 1 the first worker learns while the others step the worlds.",
+        ),
+    ] = 0
     worker_cpus: Annotated[
         float, tyro.conf.arg(metavar="CPUS", help="Processors of each worker; below 1 several share one.")
     ] = 1.0
@@ -303,7 +311,13 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
         frozen=True,
     )
     given = set(typed_options(words))
-    workers = {"--workers", "--worker-cpus", "--ray", "--device"}  # who trains, and where, is no setting of the run
+    workers = {
+        "--workers",
+        "--worker-cpus",
+        "--staleness",
+        "--ray",
+        "--device",
+    }  # who trains, and where, is no setting of the run
     known = {"--resume", "--json", "--no-viewer", *workers, *option_names(ViewerOptions), *changeable}
     for option in sorted(given - known):
         if option in train_option_names():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.experiments.judging import judging, require_registered
 from rookery.experiments.run_env import make_env
 from rookery.experiments.runs import open_run
+from rookery.experiments.sent_policies import SentPolicies
 from rookery.sim.env import Act
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError, unknown
@@ -19,8 +21,10 @@ from rookery.tasks.registry import find
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
     from rookery.sim2real.contract import Contract
-    from rookery.sim2real.gate.gate import GateSettings, Open
+    from rookery.sim2real.gate.batches import Mapper
+    from rookery.sim2real.gate.gate import GateSettings
     from rookery.sim2real.gate.report import Report
+    from rookery.sim2real.gate.trials import Open
 
 
 def other_engines(task: str, wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -51,18 +55,24 @@ def opener(policies: Mapping[str, Policy], contract: Contract) -> Open:
     if find(contract.task_id).members:
         raise RookeryError(f"{contract.task_id} is a set of tasks: the gate takes policies of a single task.")
 
-    def open_env(num_envs: int, *, config: dict[str, Any] | None = None, **options: Any) -> tuple[VecEnv, Act]:
-        from rookery.policies.training.evaluate import act_with
+    return functools.partial(_open, policies, contract)
 
-        env = make_env(contract, num_envs, config, **{k: v for k, v in options.items() if v is not None})
-        if not isinstance(env, VecEnv):
-            env.close()
-            raise RookeryError(
-                f"{env.task_id} is not one task with one policy: the gate takes policies of such a task."
-            )
-        return env, act_with(dict(policies), env)
 
-    return open_env
+def _open(
+    policies: Mapping[str, Policy], contract: Contract, num_envs: int, *, config: dict[str, Any] | None = None,
+    **options: Any,
+) -> tuple[VecEnv, Act]:  # fmt: skip
+    from rookery.policies.training.evaluate import act_with
+
+    env = make_env(contract, num_envs, config, **{k: v for k, v in options.items() if v is not None})
+    if not isinstance(env, VecEnv):
+        env.close()
+        raise RookeryError(f"{env.task_id} is not one task with one policy: the gate takes policies of such a task.")
+    return env, act_with(dict(policies), env)
+
+
+def _open_sent(sent: SentPolicies, num_envs: int, **options: Any) -> tuple[VecEnv, Act]:
+    return _open(*sent.open(), num_envs, **options)
 
 
 def gate(
@@ -71,6 +81,7 @@ def gate(
     settings: GateSettings,
     note: Callable[[str], None] = print,
     as_registered: bool = False,
+    mapper: Mapper | None = None,
 ) -> Report:
     """The report on the policy of a run or zoo folder; see `sim2real.gate.gate.Gate`.
 
@@ -78,15 +89,15 @@ def gate(
         RookeryError: as `gate_policies`.
     """
     policies, contract = open_run(run)
-    return gate_policies(policies, contract, profile, settings, str(run), note, as_registered)
+    return gate_policies(policies, contract, profile, settings, str(run), note, as_registered, mapper)
 
 
 def gate_policies(
     policies: Mapping[str, Policy], contract: Contract, profile: str | None, settings: GateSettings, name: str,
-    note: Callable[[str], None], as_registered: bool = False,
+    note: Callable[[str], None], as_registered: bool = False, mapper: Mapper | None = None,
 ) -> Report:  # fmt: skip
     """The report on policies in memory. The registered task judges, with what of the contract's task config belongs to the
-    policy.
+    policy. `mapper` plays in processes that need not see any folder: the policies go along.
 
     Raises:
         RookeryError: the contract has other values that say what is judged, and `as_registered` does not put the registered
@@ -101,14 +112,16 @@ def gate_policies(
     if not as_registered:
         require_registered(judged)
     chosen = profile_of(contract.task_id) if profile is None else profile
-    report = Gate(open_env, chosen, settings, policies, contract, note).run(name)
+    if mapper is not None:
+        open_env = functools.partial(_open_sent, SentPolicies.of(policies, contract))
+    report = Gate(open_env, chosen, settings, policies, contract, note, mapper).run(name)
     return dataclasses.replace(report, judged_by=judged.to_json(), not_as_registered=judged.lines())
 
 
 def _refuse_simulated(policies: Mapping[str, Policy]) -> None:
     """Refuse policies that act on what the simulation alone knows, whose success says nothing of a robot."""
     for policy in policies.values():
-        if policy.chain.controlled or policy.chain.events:
+        if policy.chain.controlled:
             raise RookeryError(f"the gate is for policies that a robot can run, and {policy.chain.c_refused}.")
 
 

@@ -5,23 +5,33 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import logging
+import math
 import os
 import socket
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
+from rookery.experiments.ray_mailbox import Letters, WorkerMailbox
+from rookery.experiments.ray_tasks import Surroundings, as_here
 from rookery.sim.cores import usable_cores
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import ProcessLost, RookeryError
 
+A = TypeVar("A")
+B = TypeVar("B")
 LIBRARIES = ("rookery", "torch", "numpy", "numba", "mujoco", "pybullet")
 """Whose versions must be the same everywhere: results depend on them."""
 LOSSES = 3
 """How often a task whose process is lost is done again."""
 CONNECT_S = 5.0
 """s within which the head of a cluster must answer."""
+LOOK_S = 1.0
+"""s between looks whether the head still answers, while results are awaited."""
+LOST_S = 10.0
+"""s without an answer after which the head counts as gone."""
 STORE_BYTES = 100_000_000
 """Of a local cluster's shared memory, which hardly anything goes through."""
 
@@ -66,6 +76,12 @@ class Cluster:
         self.workers = workers
         self.cpus = cpus
         self._ray = _ray()
+        self._looked = self._answered = -math.inf
+
+    @classmethod
+    def of_processes(cls, address: str) -> Cluster:
+        """All processors of this machine, or of another cluster, for processes of one processor each."""
+        return cls(address, usable_cores() if address == "local" else 1, 1.0, "processes", "leave out --ray")
 
     def __enter__(self) -> Cluster:
         ray = self._ray
@@ -117,27 +133,101 @@ class Cluster:
             f"{have:g}: {self.advice}."
         )
 
+    def cores_of_each(self, tasks: int) -> int:
+        """Processors that each of so many tasks can have at once; 1 where some have to wait."""
+        sizes = [int(n["Resources"].get("CPU", 0.0)) for n in self._ray.nodes() if n["Alive"]]
+        return next((c for c in range(max(sizes, default=1), 1, -1) if sum(n // c for n in sizes) >= tasks), 1)
+
     def processors(self) -> float:
         """Processors of all machines."""
         return float(self._ray.cluster_resources().get("CPU", 1.0))
 
-    def each(self, work: Callable[[Any], Any], orders: list[Any]) -> Iterator[tuple[int, Any]]:
-        """Call ``work(order)`` for each of the orders, on a processor each, and anew where a process is lost.
+    def each(self, work: Callable[[A], B], orders: Sequence[A]) -> Iterator[tuple[int, B]]:
+        """Begin ``work(order)`` for all of the orders, on a processor each, and anew where a process is lost.
+
+        Args:
+            work: done with one thread in the folder of this command, if there is one, and with the same trust in files.
+            orders: its arguments.
 
         Yields:
             the place of an order, and the result, as they come.
+
+        Raises:
+            RookeryError: as `work`; or a process was lost too often, or the cluster.
         """
-        ray = self._ray
-        task = ray.remote(num_cpus=1, max_retries=LOSSES)(work)
-        places = {task.remote(order): i for i, order in enumerate(orders)}
-        waiting = list(places)
-        while waiting:
-            done, waiting = ray.wait(waiting)
-            for reply in done:
-                try:
-                    yield places[reply], ray.get(reply)
-                except ray.exceptions.WorkerCrashedError as error:
-                    raise RookeryError(f"a process of the cluster was lost {LOSSES + 1} times: try again.") from error
+        places = {reply: i for i, reply in enumerate(self._begin(work, orders))}
+        return ((places[reply], self.result(reply)) for reply in self._as_they_come(list(places)))
+
+    def map(self, work: Callable[[A], B], orders: Sequence[A], /) -> Iterator[B]:
+        """The results of `each` in the order of the orders."""
+        replies = self._begin(work, orders)
+        return (self.result(next(self._as_they_come([reply]))) for reply in replies)
+
+    def _begin(self, work: Callable[[Any], Any], orders: Sequence[Any]) -> list[Any]:
+        return [self.begin(work, order, retries=LOSSES) for order in orders]
+
+    def begin(self, work: Callable[[Any], Any], order: Any, cores: int = 1, retries: int = 0) -> Any:
+        """Begin ``work(order)`` on so many processors of one machine; the reply is for `ended` and `result`."""
+        task = self._ray.remote(num_cpus=cores, max_retries=retries)(as_here)
+        return task.remote(work, order, Surroundings.now(), cores)
+
+    def ended(self, reply: Any) -> bool:
+        """True once a task has ended, however it did.
+
+        Raises:
+            RookeryError: the cluster has ended.
+        """
+        if self._ray.wait([reply], timeout=0)[0]:
+            return True
+        self._check_head()
+        return False
+
+    def _as_they_come(self, replies: list[Any]) -> Iterator[Any]:
+        """The replies, each once it is there."""
+        while replies:
+            done, replies = self._ray.wait(replies, timeout=LOOK_S)
+            yield from done
+            if not done:
+                self._check_head()
+
+    def result(self, reply: Any) -> Any:
+        """The result of a task, which is waited for.
+
+        Raises:
+            ProcessLost: its process was lost, and those in its place.
+            RookeryError: as the task.
+        """
+        errors = self._ray.exceptions
+        try:
+            return self._ray.get(reply)
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, RookeryError):
+                raise error.cause from None
+            raise
+        except errors.RayError as error:
+            raise ProcessLost(f"a process of the cluster was lost {LOSSES + 1} times: try again.") from error
+
+    def _check_head(self) -> None:
+        """Notice a head that is gone, before Ray ends this process for that.
+
+        Raises:
+            RookeryError: it has not answered for LOST_S.
+        """
+        now = time.monotonic()
+        if now < self._looked + LOOK_S:
+            return
+        self._looked = now
+        place, _, port = self._ray.get_runtime_context().gcs_address.rpartition(":")
+        try:
+            socket.create_connection((place, int(port)), CONNECT_S).close()
+            self._answered = now
+        except OSError as error:
+            if self._answered == -math.inf:
+                self._answered = now  # it has answered, or there would be no connection
+            if self._answered + LOST_S < now:
+                raise RookeryError(
+                    f"the head of the Ray cluster at {place}:{port} has ended: start it again and run the command once more."
+                ) from error
 
     def check_nodes(
         self, folder: Path | None, advice: str = "give --out a folder that all machines of the cluster share"
@@ -179,7 +269,13 @@ class Cluster:
 
     def mailbox(self) -> WorkerMailbox:
         """A new mailbox, on this machine."""
-        return WorkerMailbox(self._ray.remote(num_cpus=0)(_Letters).remote())
+        return WorkerMailbox(self._ray.remote(num_cpus=0, scheduling_strategy=self._here())(Letters).remote())
+
+    def _here(self) -> Any:
+        """The wish to be placed on this machine."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        return NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
 
     def run(
         self, work: Callable[[dict[str, Any]], None], order: dict[str, Any], storage: str, restarts: int, backend: str
@@ -203,84 +299,6 @@ class Cluster:
             scaling_config=ScalingConfig(num_workers=self.workers, resources_per_worker={"CPU": self.cpus}),
             run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=restarts)),
         ).fit()
-
-
-class _Letters:
-    """Messages between workers and the command, in a process of Ray's."""
-
-    def __init__(self) -> None:
-        self.waiting: list[dict[str, Any]] = []
-        self.stopping = False
-        self.end: dict[str, Any] | None = None
-        self.failure = ""
-
-    def put(self, row: dict[str, Any]) -> bool:
-        self.waiting.append(row)
-        return self.stopping
-
-    def take(self) -> list[dict[str, Any]]:
-        rows = self.waiting
-        self.waiting = []
-        return rows
-
-    def stop(self) -> None:
-        self.stopping = True
-
-    def finish(self, result: dict[str, Any]) -> None:
-        self.end = result
-
-    def fail(self, message: str) -> None:
-        self.failure = self.failure or message
-
-    def ends(self) -> tuple[dict[str, Any] | None, str]:
-        return self.end, self.failure
-
-
-class WorkerMailbox:
-    """A worker's rows, its end, and the command's wish to stop.
-
-    Args:
-        actor: the process that keeps them.
-    """
-
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
-        self._reply: Any = None
-        self._get = _ray().get
-
-    def put(self, row: dict[str, Any]) -> None:
-        """A row of the log, by the worker of rank 0; it does not wait."""
-        self._reply = self.actor.put.remote(row)
-
-    def wanted(self) -> bool:
-        """True once the command wants to stop, as the reply to the latest row says."""
-        return self._reply is not None and bool(self._get(self._reply))
-
-    def finish(self, result: dict[str, Any]) -> None:
-        """The end of a training."""
-        self._get(self.actor.finish.remote(result))
-
-    def fail(self, message: str) -> None:
-        """An error that starting anew does not mend."""
-        self._get(self.actor.fail.remote(message))
-
-    def stop(self) -> None:
-        """Ask the workers to stop after their iteration."""
-        self._get(self.actor.stop.remote())
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Rows since the last call."""
-        rows: list[dict[str, Any]] = self._get(self.actor.take.remote())
-        return rows
-
-    def result(self) -> dict[str, Any] | None:
-        """The result of a training that has ended; None before."""
-        found: dict[str, Any] | None = self._get(self.actor.ends.remote())[0]
-        return found
-
-    def error(self) -> str:
-        """Sentence of a worker that cannot go on; "" without one."""
-        return str(self._get(self.actor.ends.remote())[1])
 
 
 def versions() -> dict[str, str]:

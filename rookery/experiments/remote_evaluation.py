@@ -18,7 +18,6 @@ from torch import Tensor
 
 from rookery.experiments.ray_cluster import Cluster
 from rookery.making import WorkerPart
-from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.ranges import PRESETS
 
@@ -62,12 +61,11 @@ def evaluate_on(
     from rookery.policies.training.evaluate import quota_of, report
 
     quota = quota_of(worlds, episodes)
-    at_once = usable_cores() if address == "local" else 1
     place = str(run.resolve() if run.is_dir() else run)
     order = options | {"run": place, "ranges": None}
     if options["randomize"] not in PRESETS:  # a file of this machine
         order["ranges"] = Path(options["randomize"]).read_text()
-    with Cluster(address, at_once, 1.0, "processes", "leave out --ray") as cluster:
+    with Cluster.of_processes(address) as cluster:
         cluster.check_nodes(run if run.is_dir() else None, "give a run folder that all machines of the cluster share")
         parts = parts_of(worlds, int(cluster.processors()))
         each = worlds // parts
@@ -78,7 +76,7 @@ def evaluate_on(
             if any(own):
                 orders.append(order | {"part": part, "worlds": worlds, "quota": own})
         columns = []
-        for i, found in cluster.each(_play_alone, orders):
+        for i, found in cluster.each(play_part, orders):
             if isinstance(found, str):
                 raise RookeryError(found)
             found["world"] += i * each
@@ -95,16 +93,6 @@ def in_order(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     first = torch.argsort(columns["world"], stable=True)
     order = first[torch.argsort(columns["step"][first], stable=True)]
     return {name: values[order] for name, values in columns.items()}
-
-
-def _play_alone(order: dict[str, Any]) -> dict[str, Tensor] | str:
-    """`play_part` in a process of Ray's, with one thread."""
-    from rookery.sim.cores import limit_cores
-    from rookery.sim.threads import limit_threads
-
-    limit_cores(1)
-    limit_threads(1)
-    return play_part(order)
 
 
 def play_part(order: dict[str, Any]) -> dict[str, Tensor] | str:

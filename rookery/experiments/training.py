@@ -35,6 +35,7 @@ from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interrupted
 from rookery.policies.training.logging import Progress, Terminal
 from rookery.policies.training.reduction import ALONE, Reduction
+from rookery.policies.training.roles import Roles
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
 from rookery.policies.training.store import FULL, declared_with, unwritable
@@ -130,7 +131,7 @@ class Training:
 def start(
     settings: RunSettings,
     out: Path | None = None,
-    worker: WorkerPart | None = None,
+    worker: Roles | None = None,
     saved: Callable[[Path], None] | None = None,
 ) -> Training:
     """A new training in a new run folder.
@@ -182,7 +183,7 @@ def start(
 
 
 def begin(
-    settings: RunSettings, randomize: str, folder: Path = Path(), worker: WorkerPart | None = None
+    settings: RunSettings, randomize: str, folder: Path = Path(), worker: Roles | None = None
 ) -> tuple[RunSettings, Algorithm, ShardStates | None]:
     """The algorithm of a new training, with the policy it starts from; the settings as they follow from that policy; and, of a
     worker, what joins and takes apart states of all workers' worlds.
@@ -421,7 +422,7 @@ def _refresh(contract: dict[str, Any], settings: RunSettings, env: Env) -> None:
 
 
 def make_algorithm(
-    settings: RunSettings, randomize: str, folder: Path = Path(), worker: WorkerPart | None = None
+    settings: RunSettings, randomize: str, folder: Path = Path(), worker: Roles | None = None
 ) -> tuple[Algorithm, ShardStates | None]:
     """The algorithm of a training in its environment.
 
@@ -455,8 +456,8 @@ def make_algorithm(
             env = on_device(env, find_device(settings.device))
             env = env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
     else:
-        _refuse_workers(settings)
-        env, worlds = make_part(settings.task, settings.num_envs, worker, **options)
+        _refuse_workers(settings, worker)
+        env, worlds = make_part(settings.task, settings.num_envs, WorkerPart(worker.index, worker.actors), **options)
         device = nth_device(settings.device, worker.rank)
         if device.type == "cuda":
             torch.cuda.set_device(device)  # else each worker would have memory of the first GPU too
@@ -464,20 +465,27 @@ def make_algorithm(
     try:
         optional = [name for name in entry.optional if _given(name, settings)]
         inputs = {name: _make_input(name, settings, env) for name in (*entry.inputs, *optional)}
-        return entry.load()(env, settings.algorithm_config, settings.seed, inputs), worlds  # type: ignore[call-arg]
+        algorithm: Any = entry.load()
+        roles = {"roles": worker} if worker is not None and algorithm.together == "actors" else {}
+        return algorithm(env, settings.algorithm_config, settings.seed, inputs, **roles), worlds
     except RookeryError:
         env.close()
         raise
 
 
-def _refuse_workers(settings: RunSettings) -> None:
+def _refuse_workers(settings: RunSettings, worker: Roles) -> None:
     """Refuse what several workers cannot train together.
 
     Raises:
         RookeryError: with the way out.
     """
-    if not find_algorithm(settings.algorithm).load().joinable:
-        raise RookeryError(f"--workers is for ppo, not for {settings.algorithm}: leave it out.")
+    together = find_algorithm(settings.algorithm).load().together
+    if together == "no":
+        raise RookeryError(f"--workers is for ppo, sac and td3, not for {settings.algorithm}: leave it out.")
+    if worker.staleness and together != "actors":
+        raise RookeryError(
+            f"--staleness is for sac and td3, and {settings.algorithm} learns from what its weights of now did: leave it out."
+        )
     if settings.randomize_curriculum:
         raise RookeryError("the curriculum of randomization follows all worlds together: leave out --workers.")
     if settings.skills is not None:

@@ -1,8 +1,9 @@
-"""Training by several workers: each has worlds of its own, and all learn the same policy (rookery.policies.training.reduction).
+"""Training by several workers: each has worlds of its own, and all learn the same policy (rookery.policies.training.reduction),
+or one learns for all (rookery.policies.training.roles).
 
 Ray places the workers, watches them and starts them anew when one is lost (Moritz et al. 2018, arXiv 1712.05889; Ray Train's
-TorchTrainer); torch.distributed adds up what they learn. The worker of rank 0 writes the run folder, whose files are those of a
-training in one process. The process of the command shows the progress, and passes Ctrl-C on.
+TorchTrainer); torch.distributed adds up what they learn and carries what they did. The worker of rank 0 writes the run folder,
+whose files are those of a training in one process. The process of the command shows the progress, and passes Ctrl-C on.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ import torch
 from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import RANGES, Training, begin, read_resumed, refuse_changed_task, runner_of, start
-from rookery.making import WorkerPart
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interruption
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
+from rookery.policies.training.roles import Roles
 from rookery.sim.errors import RookeryError
 
 LOOK_S = 0.1
@@ -45,11 +46,13 @@ class Workers:
         count: how many.
         cpus: processors of each; below 1 several share one.
         address: of a Ray cluster, "auto" for the one that runs on this machine, or "local" for one that this command starts.
+        staleness: updates by which weights that act may be older than those that learn, see `Roles`.
     """
 
     count: int
     cpus: float = 1.0
     address: str = "local"
+    staleness: int = 0
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -57,6 +60,12 @@ class Workers:
         if not 0.0 < self.cpus < 1000.0 or (self.cpus > 1.0 and self.cpus != int(self.cpus)):
             raise RookeryError(
                 f"--worker-cpus must be a whole number or a share between 0 and 1, got {self.cpus:g}: give 1."
+            )
+        if self.staleness < 0:
+            raise RookeryError(f"--staleness must be at least 0, got {self.staleness}.")
+        if self.staleness and self.count < 2:
+            raise RookeryError(
+                f"with --staleness {self.staleness} one worker learns while the others act: give --workers 2 or more."
             )
 
 
@@ -89,7 +98,7 @@ def train(
     steps = 0
     with Cluster(workers.address, workers.count, workers.cpus) as cluster:
         if settings is not None:
-            training = start(settings, out, WorkerPart(0, workers.count))
+            training = start(settings, out, Roles(0, workers.count, workers.staleness))
             settings, contract, folder = training.settings, training.runner.contract, training.folder
             training.close()
         else:
@@ -107,7 +116,7 @@ def train(
             raise
         begun(settings, folder)
         order: dict[str, Any] = {"settings": settings.to_values(), "folder": str(folder), "contract": contract}
-        order |= {"cpus": workers.cpus}
+        order |= {"cpus": workers.cpus, "staleness": workers.staleness}
         order["backend"] = backend_of(workers, settings.device)
         return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
 
@@ -176,7 +185,7 @@ def _work(order: dict[str, Any]) -> None:
     reduction = Distributed()
     mailbox = WorkerMailbox(order["mailbox"])
     try:
-        training = _joined(order, WorkerPart(reduction.rank, reduction.size), reduction)
+        training = _joined(order, Roles(reduction.rank, reduction.size, order["staleness"]), reduction)
         result = training.run(mailbox.put, mailbox.wanted)
     except RookeryError as error:
         mailbox.fail(str(error))
@@ -185,14 +194,14 @@ def _work(order: dict[str, Any]) -> None:
         mailbox.finish(result)
 
 
-def _joined(order: dict[str, Any], part: WorkerPart, reduction: Reduction) -> Training:
+def _joined(order: dict[str, Any], roles: Roles, reduction: Reduction) -> Training:
     """The training as this worker takes part in it, at its newest checkpoint."""
     folder = Path(order["folder"])
     settings = RunSettings.from_values(order["settings"])
     begun = bool(checkpoint.complete(folder))
     first = dataclasses.replace(settings, init=None) if begun else settings  # the checkpoint has what was begun from
     kept = folder / RANGES
-    _, algorithm, worlds = begin(first, str(kept) if kept.exists() else settings.randomize, folder, part)
+    _, algorithm, worlds = begin(first, str(kept) if kept.exists() else settings.randomize, folder, roles)
     runner = runner_of(settings, algorithm, folder, order["contract"], reduction=reduction, worlds=worlds)
     if begun:
         refuse_changed_task(order["contract"], algorithm, folder)

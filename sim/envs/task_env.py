@@ -10,9 +10,11 @@ from rookery.sim.deployment import Deployment
 from rookery.sim.env import Act, Env
 from rookery.sim.envs.observation import target_values
 from rookery.sim.envs.parameters import drawn_now
+from rookery.sim.events import told_event
 from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.ranges import Randomization
 from rookery.sim.task import Task, declared_actuation
+from rookery.sim.terms import Expression
 from rookery.sim.values import plain
 
 if TYPE_CHECKING:
@@ -63,8 +65,14 @@ class TaskEnv(Env):
         return Deployment(
             config=plain(self.task.cfg), physics_dt=float(self.task.cfg.dt), actuation=declared_actuation(self.task),
             safety=self.task.safety_limits, commands=dict(self.task.command_ranges()),
-            metrics=dict(self.task.metric_definitions), **drawn_now(self.randomization),
+            metrics=dict(self.task.metric_definitions), events=self._events(), **drawn_now(self.randomization),
         )  # fmt: skip
+
+    def _events(self) -> dict[str, Expression]:
+        """By name, how a robot knows of each event."""
+        computed = self.task.event_expressions()
+        meanings = self.task.event_definitions
+        return {name: computed.get(name) or told_event(name, meaning) for name, meaning in meanings.items()}
 
     def event_log(self, i: int) -> list[str]:
         return self.task.event_log(i)

@@ -90,7 +90,7 @@ class VecEnv(Buffers, TaskEnv):
         self.sensors = Sensors(world, self.groups, self._randomization_rng)
         self.teams = task.teams()
         self.objectives, self.causes = tuple(task.objectives), tuple(task.causes)
-        self.event_names = tuple(task.event_names)
+        self.event_names = tuple(task.event_definitions)
         self.headline = task.headline
         self._make_pipelines()
         self.disturbances = Disturbances(world, task.disturbed_bodies, self.control_dt, disturbance_rng)

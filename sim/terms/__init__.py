@@ -16,7 +16,7 @@ The text of docs and contracts, its JSON (`to_json`, `from_json`) and its C (`ro
 from __future__ import annotations
 
 from rookery.sim.terms.arithmetic import Clipped, Components, Difference, Divided, Joined, Norm, Scaled, Sum
-from rookery.sim.terms.conditions import Above, Largest, Previous, Sines, Where
+from rookery.sim.terms.conditions import Above, Below, Largest, Previous, Sines, Where
 from rookery.sim.terms.expression import (
     KINDS,
     Clock,
@@ -36,6 +36,7 @@ __all__ = [
     "KINDS",
     "Above",
     "Axes",
+    "Below",
     "Clipped",
     "Clock",
     "Components",

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Above(Of):
-    """1 where a value is above a limit of its unit, else 0."""
+class _Compared(Of):
+    """1 where a value is on one side of a limit of its unit, else 0."""
 
-    kind: ClassVar[str] = "above"
+    sign: ClassVar[str]
     limit: float
 
     @property
@@ -30,14 +30,31 @@ class Above(Of):
 
     @property
     def condition(self) -> str:
-        return f"{self.of.text} is above {self.limit:g}" + ("" if self.of.unit == "1" else f" {self.of.unit}")
+        return f"{self.of.text} is {self.kind} {self.limit:g}" + ("" if self.of.unit == "1" else f" {self.of.unit}")
 
     def evaluate(self, values: Values, before: Values | None = None) -> Tensor:
-        return (self.of.evaluate(values, before) > self.limit).float()
+        x = self.of.evaluate(values, before)
+        return (x > self.limit if self.sign == ">" else x < self.limit).float()
 
     def write(self, c: CWriter) -> str:
         of = self.of.write(c)
-        return c.array(self.size, lambda i: f"{of}[{i}] > {c.number(self.limit)} ? 1.0f : 0.0f")
+        return c.array(self.size, lambda i: f"{of}[{i}] {self.sign} {c.number(self.limit)} ? 1.0f : 0.0f")
+
+
+@dataclass(frozen=True)
+class Above(_Compared):
+    """1 where a value is above a limit of its unit, else 0."""
+
+    kind: ClassVar[str] = "above"
+    sign: ClassVar[str] = ">"
+
+
+@dataclass(frozen=True)
+class Below(_Compared):
+    """1 where a value is below a limit of its unit, else 0."""
+
+    kind: ClassVar[str] = "below"
+    sign: ClassVar[str] = "<"
 
 
 @dataclass(frozen=True)

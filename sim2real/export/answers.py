@@ -31,7 +31,7 @@ MODULE = "rookery.sim2real.export.answers"
 MODEL, LIBRARY, HEADER, QUESTIONS, ANSWERS = "policy.onnx", "policy.so", "header.json", "questions.npz", "answers.npz"
 NO_SESSION = 11
 NO_LIBRARY = 12
-INPUTS = ("obs", "known_targets", "action_mask")
+INPUTS = ("obs", "known_targets", "action_mask", "events")
 STATE = "h_in"
 OUTPUTS = ("action", "logits")
 STATE_OUTPUT = "h_out"
@@ -39,7 +39,7 @@ STATE_OUTPUT = "h_out"
 
 def ask_onnx(model: bytes, questions: Mapping[str, NDArray[Any]], source: Path, build: Path, again: str) -> Array:
     """Actions and logits [n, D + C] of ONNX Runtime for the rows of questions `obs` [n, O] and perhaps `known_targets` [n, M]
-    and `action_mask` [n, C]; of a policy with memory one after the other, anew at each `start` [n].
+    and `action_mask` [n, C] and `events` [n, E]; of a policy with memory one after the other, anew at each `start` [n].
 
     Args:
         model: bytes of an ONNX file.
@@ -139,10 +139,10 @@ def _native(build: Path, questions: Mapping[str, NDArray[Any]]) -> dict[str, Arr
 
 def _answers(native: NativePolicy, questions: Mapping[str, NDArray[Any]], known: Array | None) -> Array:
     """Actions and logits [n, D + C] of the C."""
-    start, mask = questions.get("start"), questions.get("action_mask")
+    start, mask, events = (questions.get(name) for name in ("start", "action_mask", "events"))
     if start is None:
-        return native.answers(questions["obs"], known, allowed=mask)
-    return native.follow(questions["obs"], start, known, mask)
+        return native.answers(questions["obs"], known, allowed=mask, events=events)
+    return native.follow(questions["obs"], start, known, mask, events)
 
 
 def main(folder: Path) -> int:

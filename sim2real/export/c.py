@@ -118,7 +118,7 @@ def _header(contract: Contract, group: str, prefix: str, below: tuple[StateC, Lo
  *
  * {_observation_title(functions)}[i] = clip(raw[i] * scale, -clip, clip):
 {_observation_table(spec.observation)}
-{_target_lines(spec, functions)} *
+{_target_lines(spec, functions)}{_event_lines(below[0])} *
 {_action_lines(spec.action)}{_actuator_line(declared)}
  */
 #ifndef {guard}
@@ -174,9 +174,10 @@ def _policy_lines(functions: Functions, prefix: str) -> str:
     each = "team" if functions.agents > 1 else "robot"
     if not functions.memory:
         return f" *     {prefix}_policy(obs, action);      the network; actions in [-1, 1]"
+    given = functions.argument.replace("memory", "&memory")
     return (
         f" *     {prefix}_reset(&memory);           once at an episode's start; one memory for each {each}\n"
-        f" *     {prefix}_policy(obs, &memory, action);  the network; actions in [-1, 1]"
+        f" *     {prefix}_policy(obs, {given}action);  the network; actions in [-1, 1]"
     )
 
 
@@ -224,12 +225,26 @@ def _target_lines(spec: Group, functions: Functions) -> str:
     )
 
 
+def _event_lines(state: StateC) -> str:
+    """The events at which decisions are taken, and whence they come."""
+    if not state.events:
+        return ""
+    rows: list[tuple[str, ...]] = [("events", "event", "from", "what it is")]
+    rows += [(str(i), e.name, state.flag(e) or "computed", e.meaning) for i, e in enumerate(state.events)]
+    return (
+        " *\n * Decisions are also taken at these events: 1 in the control step in which one happens, 0 in all others.\n"
+        f"{_table(rows)}\n"
+    )
+
+
 def _more_sizes(functions: Functions, upper: str) -> str:
     agents = functions.agents
     frame = f"#define {upper}_POLICY_AGENTS {agents} /* of the team */\n" if agents > 1 else ""
     frame += f"#define {upper}_POLICY_FRAME {functions.frame}\n" if functions.history > 1 or agents > 1 else ""
     memory = f"#define {upper}_POLICY_MEMORY {functions.memory}\n" if functions.memory else ""
     targets = f"#define {upper}_POLICY_TARGETS {functions.targets}\n" if functions.targets else ""
+    if functions.events:
+        targets += f"#define {upper}_POLICY_EVENTS {len(functions.events)}\n"
     if not functions.options:
         return frame + memory + targets
     choices = f"#define {upper}_POLICY_CHOICES {functions.choices} /* the first of the actions */\n"

@@ -29,6 +29,7 @@ from rookery.sim2real.export.native import Header, compile_library, read_header
 from rookery.sim2real.export.onnx import (
     CONTRACT_KEY,
     EQUAL_KEY,
+    EVENTS,
     GROUP_KEY,
     INPUT,
     KNOWN,
@@ -54,20 +55,21 @@ GOLDEN_BYTES = 64 << 20
 @dataclass(frozen=True)
 class Golden:
     """Observations [n, O] and the torch policy's actions and logits [n, D + C], float32; with a state estimator the known
-    targets [n, M], as `known`; with a memory where it begins anew, `start` [n] bool; with a mask that [n, C] bool; with choices
-    their numbers of options."""
+    targets [n, M], as `known`; with a memory where it begins anew, `start` [n] bool; with a mask that [n, C] bool; with
+    decisions at events those [n, E] bool; with choices their numbers of options."""
 
     observations: Array
     answers: Array
     known: Array | None = None
     start: NDArray[np.bool_] | None = None
     mask: NDArray[np.bool_] | None = None
+    events: NDArray[np.bool_] | None = None
     choice_sizes: tuple[int, ...] = ()
 
     @property
     def questions(self) -> dict[str, NDArray[Any]]:
         """Inputs of the network, by name."""
-        given = {INPUT: self.observations, KNOWN: self.known, "start": self.start, MASK: self.mask}
+        given = {INPUT: self.observations, KNOWN: self.known, "start": self.start, MASK: self.mask, EVENTS: self.events}
         return {name: array for name, array in given.items() if array is not None}
 
 
@@ -147,10 +149,11 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
     try:
         stored = read_npz(path, GOLDEN_BYTES)
         start = stored["start"] if chain.state_size else None
-        mask = stored["action_mask"] if chain.mask_size else None
+        flags = {"mask": (MASK, chain.mask_size), "events": (EVENTS, len(chain.events))}
+        told = {name: stored[array] for name, (array, size) in flags.items() if size}
         logits = [stored["logits"]] if chain.options else []
         answers = _beside(stored["actions"], *logits)
-        golden = Golden(stored["observations"], answers, start=start, mask=mask, choice_sizes=chain.choice_sizes)
+        golden = Golden(stored["observations"], answers, start=start, **told, choice_sizes=chain.choice_sizes)
         mark = str(stored["fingerprint"])
     except (OSError, ValueError, KeyError) as e:
         raise RookeryError(f"{path} is damaged ({e}): {AGAIN}.") from e
@@ -163,8 +166,9 @@ def read_golden(path: Path, contract: Contract, group: str) -> Golden:
         )
     if n < LEAST or golden.observations.dtype != np.float32 or golden.answers.dtype != np.float32:
         raise RookeryError(f"{path} must hold at least {LEAST} float32 observations and actions: {AGAIN}.")
-    if mask is not None and (mask.dtype != np.bool_ or mask.shape != (n, chain.mask_size)):
-        raise RookeryError(f"{path} must hold a mask of {(n, chain.mask_size)} booleans: {AGAIN}.")
+    for name, array in told.items():
+        if array.dtype != np.bool_ or array.shape != (n, flags[name][1]):
+            raise RookeryError(f"{path} must hold {flags[name][0]} of {(n, flags[name][1])} booleans: {AGAIN}.")
     if not (np.isfinite(golden.observations).all() and np.isfinite(golden.answers).all()):
         raise RookeryError(f"{path} holds numbers that are not finite: {AGAIN}.")
     if start is not None and not (start.dtype == np.bool_ and start.shape == (n,) and start[0] and start[1:].any()):
@@ -253,6 +257,7 @@ def open_onnx(path: Path, contract: Contract, group: str) -> onnx.ModelProto:
     chain = contract.groups[group].trained
     memory = [1, chain.state_size]
     wanted = [(INPUT, [1, chain.inputs]), *[(MASK, [1, chain.mask_size])] * (chain.mask_size > 0)]
+    wanted += [*[(EVENTS, [1, len(chain.events)])] * bool(chain.events)]
     wanted += [*[(STATE, memory)] * (chain.state_size > 0)]
     wanted += [(OUTPUT, [1, chain.outputs]), *[(LOGITS, [1, chain.options])] * (chain.options > 0)]
     wanted += [*[(STATE_OUTPUT, memory)] * (chain.state_size > 0)]
@@ -306,6 +311,7 @@ def check_header(path: Path, contract: Contract, group: str) -> Header:
         "choices": len(chain.choice_sizes),
         "options": chain.options,
         "mask": chain.mask_size,
+        "events": len(chain.events),
         "agents": chain.agents,
     }
     for size, number in wanted.items():

@@ -40,6 +40,7 @@ class Functions:
         targets: M, 0 without a state estimator.
         memory: numbers in the state of all stages.
         choices, options: K and C, of a policy that chooses; else 0.
+        events: names of the E events at which its high level decides.
     """
 
     def __init__(self, group: ContractGroup, prefix: str) -> None:
@@ -56,22 +57,26 @@ class Functions:
         self.memory = self.chain.state_size
         self.choices = len(self.chain.choice_sizes)
         self.options = self.chain.options
+        self.events = self.chain.events
         self.int8 = dense_tables(self.chain) if group.quantization is not None else set()
-        self._policy = _Body(self.chain.nodes, self.chain.outputs, "obs", "action")
+        self._policy = _Body(self.chain.nodes, self.chain.outputs, "obs", "action", events=self.events)
 
     @property
     def parameter(self) -> str:
-        """Parameters of the policy's functions between observation and action: a mask, the memory, and room for logits."""
+        """Parameters of the policy's functions between observation and action: a mask, events, the memory, and room for
+        logits."""
         mask = f"const unsigned char allowed[{self.chain.mask_size}], " if self.chain.mask_size else ""
         memory = f"{self.prefix}_memory *memory, " if self.memory else ""
-        return mask + memory + (f"float logits[{self.options}], " if self.options else "")
+        events = f"const unsigned char events[{len(self.events)}], " if self.events else ""
+        return mask + events + memory + (f"float logits[{self.options}], " if self.options else "")
 
     @property
     def argument(self) -> str:
         """The same in a call."""
-        return (
-            "allowed, " * (self.chain.mask_size > 0) + "memory, " * (self.memory > 0) + "logits, " * (self.options > 0)
-        )
+        given = {
+            "allowed": self.chain.mask_size, "events": len(self.events), "memory": self.memory, "logits": self.options,
+        }  # fmt: skip
+        return "".join(f"{name}, " for name, size in given.items() if size)
 
     @property
     def stack(self) -> int:
@@ -168,7 +173,7 @@ void {prefix}_reset({prefix}_memory *memory)
         path = _path(self.chain.nodes, leaf)
         if any(node.stage.state_size for node in path if isinstance(node, Leaf)):
             raise RookeryError("a state estimator behind a memory has no C: put the estimator before it.")
-        body = _Body(path, leaf.stage.outputs, "obs", "targets", known="unknown")
+        body = _Body(path, leaf.stage.outputs, "obs", "targets", known="unknown", events=self.events)
         return f"""
 void {self.prefix}_predict(const float obs[{self.inputs}], float targets[{self.targets}])
 {{
@@ -189,6 +194,7 @@ class _Body:
         size: of the result.
         source, target: C names of both arrays.
         known: C name of the known targets.
+        events: names of those in the array `events`.
 
     Attributes:
         arrays: lengths of the arrays between, by name.
@@ -200,6 +206,7 @@ class _Body:
     source: str
     target: str
     known: str = "known"
+    events: Sequence[str] = ()
     arrays: dict[str, int] = field(default_factory=dict)
     steps: list[str] = field(default_factory=list)
 
@@ -267,7 +274,7 @@ class _Body:
         rows = [x if x.isidentifier() else f"({x})" for x in (_moved(source, i * each) for i in range(rules.agents))]
         left, held = f"memory->h[{at}]", f"memory->h[{at + 1}]"
         several = len(rules.names) > 1
-        due = [f"({left} <= 0.0f)"]
+        due = [f"({left} <= 0.0f)", *(f"(events[{self.events.index(event)}] != 0u)" for event in rules.events)]
         for i, row in enumerate(rows):
             for k, condition in enumerate(rules.finished):
                 if condition is not None:

@@ -23,6 +23,8 @@ EPISODE = 47
 """Golden observations in a row that a policy with memory takes before it begins anew."""
 MOST_STEPS = 400
 """The most of them, of a hierarchy whose decisions stand for long."""
+EVENT_RATE = 0.15
+"""Share of the golden observations with an event, of a policy that decides at some."""
 
 
 class GoldenVectors(Exporter):
@@ -62,7 +64,8 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
 
     With a state estimator also `known_targets` [n, M], half of it NaN, and `known_actions` [n, D], the actions for these.
     With a memory the observations are steps one after the other, and `start` [n] bool says before which it begins anew.
-    With choices also `logits` [n, C] and `known_logits`, and with a mask `action_mask` [n, C] bool.
+    With choices also `logits` [n, C] and `known_logits`, and with a mask `action_mask` [n, C] bool. With decisions at events
+    `events` [n, E] bool, those that happen before each observation.
 
     Raises:
         RookeryError: an action is NaN.
@@ -75,6 +78,8 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
         given: dict[str, NDArray[Any]] = {"observations": observations}
         if plain.state_size:
             given["start"] = np.arange(len(observations)) % _episode(plain) == 0
+        if plain.events:
+            given["events"] = golden_events(plain, len(observations), seed)
         if plain.mask_size:
             choose = plain.chain.find(Choose)
             assert choose is not None
@@ -94,6 +99,11 @@ def write_golden(policy: Policy, fingerprint: str, path: Path, seed: int = 0) ->
     np.savez(path, fingerprint=np.array(fingerprint), **arrays)  # type: ignore[arg-type]  # its stubs take the names for options
 
 
+def golden_events(policy: Policy, rows: int, seed: int = 0) -> NDArray[np.bool_]:
+    """Events [rows, E] at random, at times two at once."""
+    return np.random.default_rng(seed).random((rows, len(policy.events))) < EVENT_RATE / len(policy.events)
+
+
 def _episode(policy: Policy) -> int:
     """Golden observations in a row: enough for two decisions of each high level, so that they run over switches."""
     longest = max((max(node.link.rules.steps) for node in policy.chain.decisions), default=0)
@@ -101,12 +111,14 @@ def _episode(policy: Policy) -> int:
 
 
 def act_golden(policy: Policy, observations: Array) -> Array:
-    """Actions [n, D] for observations [n, O], which come one after the other from an episode's start; without gradients."""
+    """Actions [n, D] for observations [n, O], which come one after the other from an episode's start, without an event; without
+    gradients."""
     return _answers(policy, {"observations": observations, "start": np.arange(len(observations)) == 0})["actions"]
 
 
 def answers_on(policy: Policy, observations: Array) -> Array:
-    """Actions and logits [n, D + C] for observations [n, O] in a row from an episode's start, all options allowed."""
+    """Actions and logits [n, D + C] for observations [n, O] in a row from an episode's start, all options allowed, with golden
+    events."""
     import torch
 
     given: dict[str, NDArray[Any]] = {
@@ -115,6 +127,8 @@ def answers_on(policy: Policy, observations: Array) -> Array:
     }
     if policy.mask_size:
         given["action_mask"] = np.ones((len(observations), policy.mask_size), dtype=bool)
+    if policy.events:
+        given["events"] = golden_events(policy, len(observations))
     with torch.no_grad():
         out = _answers(copy.deepcopy(policy).to("cpu", torch.float32).eval(), given)
     return np.concatenate([out[name] for name in ("actions", "logits") if name in out], axis=1)
@@ -124,18 +138,18 @@ def _answers(policy: Policy, given: Mapping[str, NDArray[Any]]) -> dict[str, Arr
     """`actions` [n, D] of a policy, step by step where it has memory, and of one that chooses `logits` [n, C]."""
     import torch
 
-    obs, known, mask = (
+    obs, *more = (
         torch.from_numpy(given[name]) if name in given else None
-        for name in ("observations", "known_targets", "action_mask")
+        for name in ("observations", "known_targets", "action_mask", "events")
     )
     assert obs is not None
     steps = []
     if not policy.state_size:
-        steps.append(policy.step_with_logits(obs, policy.initial_state(len(obs)), known, mask))
+        steps.append(policy.step_with_logits(obs, policy.initial_state(len(obs)), *more))
     else:
         state = policy.initial_state(1)
         for i in range(len(obs)):
-            rows = [None if x is None else x[i : i + 1] for x in (known, mask)]
+            rows = [None if x is None else x[i : i + 1] for x in more]
             state = policy.initial_state(1) if given["start"][i] else state
             steps.append(policy.step_with_logits(obs[i : i + 1], state, *rows))
             state = steps[-1][1]

@@ -28,6 +28,8 @@ def golden_header(policy: Policy, prefix: str, header: str) -> str:
         actions = act_golden(plain, rows)
     outputs = actions.shape[1]
     memory = plain.state_size > 0
+    events = len(plain.events)
+    none = f"    static const unsigned char events[{events}] = {{0u}}; /* none happens */\n" if events else ""
     tables = "\n\n".join(
         f"static const float {prefix}_golden_{name}[{len(values)}][{values.shape[1]}] = {{\n"
         + ",\n".join("    {" + ", ".join(literal(float(v)) for v in row) + "}" for row in values)
@@ -50,11 +52,11 @@ static inline float {prefix}_golden_error(void)
     float worst = 0.0f;
     int row;
     int i;
-{f"    {prefix}_memory memory;" + chr(10) * 2 + f"    {prefix}_reset(&memory);" if memory else ""}
+{none}{f"    {prefix}_memory memory;" + chr(10) * 2 + f"    {prefix}_reset(&memory);" if memory else ""}
     for (row = 0; row < {len(rows)}; row++) {{
         float action[{outputs}];
 
-        {prefix}_policy({prefix}_golden_observation[row], {"&memory, " * memory}action);
+        {prefix}_policy({prefix}_golden_observation[row], {"events, " * (events > 0)}{"&memory, " * memory}action);
         for (i = 0; i < {outputs}; i++) {{
             const float off = action[i] - {prefix}_golden_action[row][i];
             const float size = (off < 0.0f) ? -off : off;

@@ -21,7 +21,7 @@ from rookery.sim2real.export.multirotor_c import MultirotorC
 from rookery.sim2real.export.tool_c import ToolC
 
 
-class Below(Protocol):
+class ActuationC(Protocol):
     """C of one kind of actuation.
 
     Attributes:
@@ -66,7 +66,7 @@ class LoopsC:
         self.prefix = prefix
         self.actuation = declared.actuation
         self.control_dt = contract.control_dt
-        self.below: Below | None = None
+        self.below: ActuationC | None = None
         if self.actuation is None or declared.spec.action.choices:
             return
         kinds = (
@@ -80,7 +80,7 @@ class LoopsC:
                 break
 
     @property
-    def written(self) -> Below | None:
+    def written(self) -> ActuationC | None:
         """The actuation's C where it has one."""
         return None if self.below is None or self.below.refused else self.below
 

@@ -138,14 +138,15 @@ def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board
     program = build / "program.elf"
     remembers = header.memory > 0
     declared = f"static {header.prefix}_memory memory;" if remembers else ""
-    declared += f" static unsigned char allowed[{header.mask}];" if header.mask else ""
-    given = "allowed, " * (header.mask > 0) + "&memory, " * remembers
+    flags = {"allowed": header.mask, "events": header.events}
+    declared += "".join(f" static unsigned char {name}[{size}];" for name, size in flags.items() if size)
+    given = "".join(f"{name}, " for name, size in flags.items() if size) + "&memory, " * remembers
     names = {
         "@DECLARED@": declared,
-        "@READ_MASK@": READ_MASK_C if header.mask else "",
+        "@READ_FLAGS@": _read_flags(flags),
         "@GIVEN@": given + f"&answer[{header.actions}], " * (header.options > 0),
         "@RESET@": f"{header.prefix}_reset(&memory);" if remembers else "",
-        "@MASK@": header.mask,
+        "@FLAGS@": header.mask + header.events,
         "@ANSWERS@": header.actions + header.options,
         "@HEADER@": f"{source.stem}.h",
         "@PREFIX@": header.prefix,
@@ -159,10 +160,10 @@ def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board
     link = ["-T", str(build / "board.ld"), "--specs=rdimon.specs", "-Wl,--gc-sections", "-o", str(program), "-lm"]
     fit = f"it must fit into the {board.flash >> 10} KiB flash of {board.machine}, so take another board or network"
     compile_c([COMPILER, *CPU, "-O2", *parts, *link], shown, build, fit)
-    # before each observation a number that is not zero where an episode starts, behind it the mask
+    # before each observation a number that is not zero where an episode starts, behind it mask and events
     starts = np.zeros(len(golden.observations)) if golden.start is None else golden.start
-    masks = () if golden.mask is None else (golden.mask,)
-    np.column_stack((starts, golden.observations, *masks)).astype(np.float32).tofile(build / "obs.bin")
+    told = [x for x in (golden.mask, golden.events) if x is not None]
+    np.column_stack((starts, golden.observations, *told)).astype(np.float32).tofile(build / "obs.bin")
     _emulate(program, board.machine, build)
     answer = build / "action.bin"
     raw = _bytes(answer, golden.answers.nbytes + 4)
@@ -172,6 +173,15 @@ def _run(source: Path, shown: Path, header: Header, golden: Golden, board: Board
     # With -icount shift=0 an instruction takes 1 ns of the machine's time.
     instructions = round(ticks * 1e9 / board.clock_hz)
     return _flash_bytes(policy), instructions, np.frombuffer(raw[:-4], np.float32).reshape(golden.answers.shape)
+
+
+def _read_flags(flags: Mapping[str, int]) -> str:
+    """C that takes the flags of a row, which stand one after the other behind the observation."""
+    out, at = "", 0
+    for name, size in flags.items():
+        out += _fill(READ_C, {"@NAME@": name, "@SIZE@": size, "@AT@": at}) * (size > 0)
+        at += size
+    return out
 
 
 def _emulate(program: Path, machine: str, build: Path) -> None:
@@ -249,7 +259,7 @@ __attribute__((section(".vectors"), used)) static const void *const vectors[16] 
 
 int main(void)
 {
-    static float row[1 + @UPPER@_POLICY_OBSERVATIONS + @MASK@];
+    static float row[1 + @UPPER@_POLICY_OBSERVATIONS + @FLAGS@];
     static float answer[@ANSWERS@]; /* actions, then logits */
     @DECLARED@
     volatile uint32_t *systick = (volatile uint32_t *)0xE000E010u; /* counts down, 24 bits */
@@ -267,7 +277,7 @@ int main(void)
         if (row[0] != 0.0f) {
             @RESET@
         }
-        @READ_MASK@
+        @READ_FLAGS@
         before = systick[2];
         @PREFIX@_policy(&row[1], @GIVEN@answer);
         ticks = (before - systick[2]) & 0xFFFFFFu;
@@ -279,9 +289,9 @@ int main(void)
 }
 """
 
-READ_MASK_C = """
-        for (int i = 0; i < @MASK@; i++) {
-            allowed[i] = (row[1 + @UPPER@_POLICY_OBSERVATIONS + i] != 0.0f);
+READ_C = """
+        for (int i = 0; i < @SIZE@; i++) {
+            @NAME@[i] = (row[1 + @UPPER@_POLICY_OBSERVATIONS + @AT@ + i] != 0.0f);
         }"""
 
 # .data is placed straight into RAM: QEMU loads it there, so that the start-up code need not copy it.

@@ -20,8 +20,9 @@ from rookery.sim.limited import run_limited
 from rookery.sim.untrusted import read_text
 
 Array = NDArray[np.float32]
+Flags = NDArray[np.bool_] | None
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-O2")
-MORE = ("FRAME", "TARGETS", "MEMORY", "CHOICES", "OPTIONS", "MASK", "AGENTS")
+MORE = ("FRAME", "TARGETS", "MEMORY", "CHOICES", "OPTIONS", "MASK", "EVENTS", "AGENTS")
 """Sizes in a header, fields of `Header`, that not every policy has."""
 COMPILE_S = 60
 """s, most time for a compiler."""
@@ -30,7 +31,8 @@ COMPILE_S = 60
 @dataclass(frozen=True)
 class Header:
     """Sizes and names from a policy's header; `frame` is the observation's length where it has no history, `mask` 0 where all
-    `options` are allowed at all times, and `agents` how many the policy acts for together."""
+    `options` are allowed at all times, `events` how many there are at which it decides, and `agents` how many it acts for
+    together."""
 
     prefix: str
     observations: int
@@ -42,6 +44,7 @@ class Header:
     choices: int = 0
     options: int = 0
     mask: int = 0
+    events: int = 0
     agents: int = 1
 
 
@@ -120,6 +123,13 @@ def compile_library(source: Path, build: Path, shown: Path | None = None) -> Pat
     return library
 
 
+def _bytes(name: str, flags: Flags, shape: tuple[int, int]) -> NDArray[np.uint8]:
+    """Flags as the C takes them."""
+    if flags is None or flags.shape != shape or flags.dtype != np.bool_:
+        raise ValueError(f"{name} must be a bool array {shape}")
+    return np.ascontiguousarray(flags).view(np.uint8)
+
+
 class NativePolicy:
     """A policy's C functions, called row by row. Calls release Python's lock, so threads really run side by side.
 
@@ -133,12 +143,14 @@ class NativePolicy:
     def __init__(self, library: Path, header: Header) -> None:
         self.observations = header.observations
         self.actions = header.actions
+        self.agents = header.agents
         self.frame = header.frame
         self.own = header.observations // header.agents  # numbers of an agent's observation
         self.targets = header.targets
         self.memory = header.memory
         self.options = header.options
         self.mask = header.mask
+        self.events = header.events
         names = ["policy", "observe", "command"]
         names += ["remember"] * (self.frame < self.own) + ["predict", "policy_known"] * (self.targets > 0)
         names += ["reset"] * (self.memory > 0)
@@ -147,49 +159,45 @@ class NativePolicy:
             self._calls = {n: getattr(loaded, f"{header.prefix}_{n}") for n in names}
         except (OSError, AttributeError) as e:
             raise RookeryError(f"cannot load {library} ({e}): export the bundle again.") from e
-        more = (self.memory > 0) + (self.mask > 0) + (self.options > 0)
+        more = sum(size > 0 for size in (self.memory, self.mask, self.events, self.options))
         counts = {"policy": 2 + more, "policy_known": 3 + more, "reset": 1}
         for name, call in self._calls.items():
             call.argtypes = [ctypes.c_void_p] * counts.get(name, 2)
             call.restype = None
 
-    def policy(self, obs: Array, memory: Array | None = None, allowed: NDArray[np.bool_] | None = None) -> Array:
-        """Actions [n, D] for observations [n, O]; a policy with memory steps `memory` [n, H], a state for each row, and one
-        with a mask chooses among the options that are `allowed` [n, C]."""
-        return self.answers(obs, memory=memory, allowed=allowed)[:, : self.actions]
+    def policy(self, obs: Array, memory: Array | None = None, allowed: Flags = None, events: Flags = None) -> Array:
+        """Actions [n, D] for observations [n, O]; a policy with memory steps `memory` [n, H], a state for each row, one with a
+        mask chooses among the options that are `allowed` [n, C], and one that decides at events takes the `events` [n, E] that
+        happen."""
+        return self.answers(obs, None, memory, allowed, events)[:, : self.actions]
 
     def policy_known(
-        self,
-        obs: Array,
-        known: Array,
-        memory: Array | None = None,
-        allowed: NDArray[np.bool_] | None = None,
+        self, obs: Array, known: Array, memory: Array | None = None, allowed: Flags = None, events: Flags = None
     ) -> Array:
         """`policy` with targets [n, M], NaN where they must be predicted."""
-        return self.answers(obs, known, memory, allowed)[:, : self.actions]
+        return self.answers(obs, known, memory, allowed, events)[:, : self.actions]
 
     def answers(
         self,
         obs: Array,
         known: Array | None = None,
         memory: Array | None = None,
-        allowed: NDArray[np.bool_] | None = None,
+        allowed: Flags = None,
+        events: Flags = None,
     ) -> Array:
         """Actions and logits [n, D + C] side by side, for what `policy` and `policy_known` take."""
+        if obs.shape[1:] != (self.observations,):
+            raise ValueError(f"obs must be an array of {self.observations} columns, got {obs.shape}")
         out = np.empty((len(obs), self.actions + self.options), np.float32)
         rows: list[NDArray[Any]] = [np.ascontiguousarray(x, np.float32) for x in (obs, known) if x is not None]
-        if self.mask:
-            rows.append(self._mask(allowed, len(obs)))
+        for name, flags, size in (("allowed", allowed, self.mask), ("events", events, self.events)):
+            if size:
+                rows.append(_bytes(name, flags, (len(obs), size)))
         rows += self._checked(memory, len(obs))
         if self.options:
             rows.append(out[:, self.actions :])
         self._call("policy" if known is None else "policy_known", [*rows, out])
         return out
-
-    def _mask(self, allowed: NDArray[np.bool_] | None, rows: int) -> NDArray[np.uint8]:
-        if allowed is None or allowed.shape != (rows, self.mask) or allowed.dtype != np.bool_:
-            raise ValueError(f"allowed must be a bool array {(rows, self.mask)}")
-        return np.ascontiguousarray(allowed).view(np.uint8)
 
     def reset(self, memory: Array) -> None:
         """Begin episodes in states [n, H]."""
@@ -202,7 +210,8 @@ class NativePolicy:
         obs: Array,
         start: NDArray[np.bool_],
         known: Array | None = None,
-        allowed: NDArray[np.bool_] | None = None,
+        allowed: Flags = None,
+        events: Flags = None,
     ) -> Array:
         """`answers` of a policy with memory for observations [n, O] one after the other, anew at each `start` [n]."""
         memory = np.full((1, self.memory), np.nan, np.float32)
@@ -212,7 +221,8 @@ class NativePolicy:
                 self.reset(memory)
             row = slice(i, i + 1)
             told = None if known is None else known[row]
-            out[row] = self.answers(obs[row], told, memory, None if allowed is None else allowed[row])
+            free, happened = (None if x is None else x[row] for x in (allowed, events))
+            out[row] = self.answers(obs[row], told, memory, free, happened)
         return out
 
     def predict(self, obs: Array) -> Array:

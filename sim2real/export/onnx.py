@@ -6,6 +6,9 @@ all are predicted. A number replaces the prediction.
 A policy with memory has an input "h_in" [1, H] and an output "h_out" [1, H]: zeros at an episode's start, then "h_out" of the
 step before.
 
+One that decides at events has an input "events" [1, E] bool: which of the contract's `events` have happened since the control
+step before.
+
 A policy that chooses among options has an output "logits" [1, C], and, where not all are allowed at all times, "action_mask"
 [1, C] bool as its second input.
 """
@@ -32,6 +35,7 @@ OUTPUT = "action"
 STATE_OUTPUT = "h_out"
 KNOWN = "known_targets"
 MASK = "action_mask"
+EVENTS = "events"
 LOGITS = "logits"
 CONTRACT_KEY = "rookery_contract"
 GROUP_KEY = "rookery_group"
@@ -47,7 +51,7 @@ class Onnx(Exporter):
 
     def check(self, export: Export) -> None:
         for policy in export.policies.values():
-            if policy.chain.events or policy.chain.controlled:  # from outside, whence no input comes
+            if policy.chain.controlled:  # from outside, whence no input comes
                 raise RookeryError(f"{policy.chain.c_refused}.")
 
     def write(self, export: Export, folder: Path) -> None:
@@ -72,6 +76,8 @@ def export_onnx(policy: Policy, contract: Contract, group: str, path: Path) -> N
     inputs = {INPUT: torch.zeros(1, plain.observation_size)}
     if plain.mask_size:
         inputs[MASK] = torch.ones(1, plain.mask_size, dtype=torch.bool)
+    if plain.events:
+        inputs[EVENTS] = torch.zeros(1, len(plain.events), dtype=torch.bool)
     if plain.state_size:
         inputs[STATE] = plain.initial_state(1)
     if plain.targets:
@@ -119,7 +125,8 @@ def _with_ends(policy: Policy, inputs: tuple[str, ...], outputs: tuple[str, ...]
         def forward(self, *rows):  # type: ignore[no-untyped-def, override]
             given = dict(zip(inputs, rows, strict=True))
             state = given.get(STATE, self.initial_state(1))
-            action, after, logits = self.step_with_logits(given[INPUT], state, given.get(KNOWN), given.get(MASK))
+            more = given.get(KNOWN), given.get(MASK), given.get(EVENTS)
+            action, after, logits = self.step_with_logits(given[INPUT], state, *more)
             found = {OUTPUT: action, LOGITS: logits, STATE_OUTPUT: after}
             return tuple(found[name] for name in outputs)
 

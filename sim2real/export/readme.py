@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rookery.sim.specs import ActionSpec
+from rookery.policies.stages.chain import Beside, StageChain
+from rookery.policies.stages.condition import Condition
+from rookery.policies.stages.decide import DecisionRules
+from rookery.sim.specs import ActionSpec, Term
 from rookery.sim.terms import Quantity, Sensor
 from rookery.sim2real.command_ranges import observed, units_of
 from rookery.sim2real.contract import Contract, ContractGroup
@@ -114,7 +117,7 @@ carried out, and `{prefix}_command`.
 ## State: `{prefix}_state`
 
 {_table(("member", "size", "unit", "axes", "what it is", "from"), _members(state))}
-
+{_decisions(declared.trained, state)}
 {_told(declared)}## Command
 
 {_table(("index", "name", "unit", "least (action -1)", "greatest (action 1)", "at rest"), _action(declared.spec.action))}
@@ -142,6 +145,71 @@ def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
     if below is not None:
         lines += [f"    {call} /* {when} */" for call, when in below.calls]
     return "\n".join([*lines, "}"])
+
+
+def _decisions(chain: StageChain, state: StateC) -> str:
+    """Who decides when; nothing where nobody decides for longer than a control step."""
+    if not chain.decisions:
+        return ""
+    first = chain.links[0]
+    outer = [branch[0] for branch in first.branches] if isinstance(first, Beside) else []
+    parts = [_rules(node.link.rules, state, node.link in outer) for node in chain.decisions]
+    return "\n## Who decides when\n\n" + "\n".join(parts)
+
+
+def _rules(rules: DecisionRules, state: StateC, outer: bool) -> str:
+    """The skills and the events of one high level; `outer` where it gets the policy's observation itself."""
+    whose = f"for {rules.agents} robots together " if rules.agents > 1 else ""
+    due = "for one of them " if rules.agents > 1 else ""
+    rows = [
+        (
+            f"`{name}`",
+            steps,
+            f"{steps * state.control_dt:g}",
+            _condition(done, state, outer),
+            _condition(free, state, outer) or "always",
+        )
+        for name, steps, done, free in zip(rules.names, rules.steps, rules.finished, rules.allowed, strict=True)
+    ]
+    at = ", and at the events below" if rules.events else ""
+    text = f"""The high level in the policy decides {whose}which skill acts: at an episode's start, when the skill has acted
+for its control steps {due}or has finished{at}. Between decisions it does not run.
+
+{_table(("skill", "control steps at most", "s", "has finished when", "may be chosen when"), rows)}
+"""
+    if not rules.events:
+        return text
+    events = [event for event in state.events if event.name in rules.events]
+    flags = [(f"`{e.name}`", f"`{state.flag(e)}`" if e.told else "computed from the state", e.meaning) for e in events]
+    text = f"{text}\n{_table(('event', 'from', 'what it is'), flags)}\n"
+    if not any(event.told for event in events):
+        return text
+    return f"""{text}
+Set the member of an event that is told to 1 in the control step in which it happens, and to 0 in all others: the policy decides
+in each control step in which one is not 0.
+"""
+
+
+def _condition(condition: Condition | None, state: StateC, outer: bool) -> str:
+    """A condition in the terms' units, or in those of the row that a high level within a skill gets; "" for none."""
+    if condition is None:
+        return ""
+    if not outer:
+        return condition.code("x")[1:-1]
+    term, index = _term_at(condition.start, state)
+    limit = condition.limit / term.effective_scale
+    what = f"length of {term.name}" if condition.size else term.name + (f"[{index}]" if term.size > 1 else "")
+    return f"{what} {'>' if condition.above else '<'} {limit:g}" + (f" {term.unit}" if term.unit != "1" else "")
+
+
+def _term_at(place: int, state: StateC) -> tuple[Term, int]:
+    """The term at a place of the observation of one robot, and the component."""
+    at = place % state.frame
+    for term in state.terms:
+        if at < term.size:
+            break
+        at -= term.size
+    return term, at
 
 
 def _members(state: StateC) -> Rows:
@@ -181,7 +249,7 @@ def _axes(q: Quantity) -> str:
 
 def _source(state: StateC, q: Quantity) -> str:
     """Who gives a quantity."""
-    if q.own_memory:
+    if q.own_memory or any(q == event.expression for event in state.events):
         return "told"
     if isinstance(q, Sensor):
         return "sensor"
@@ -245,12 +313,15 @@ def _limits(contract: Contract, group: str) -> str:
 
 def _tail(contract: Contract) -> str:
     golden = ", ".join(f"`{file_name(GOLDEN, contract, group)}`" for group in contract.groups)
+    events = any(g.trained.events for g in contract.groups.values())
+    more = " `events` are those that happen before each, in the order of the contract." * events
     memory = " `start` says before which of them a policy with memory begins anew." * any(
         g.trained.state_size for g in contract.groups.values()
     )
     return f"""## Prove your copy
 
-{golden}: `observations` are network inputs, `actions` what the network answers; yours must differ by no more than 1e-5.{memory}
+{golden}: `observations` are network inputs, `actions` what the network answers; yours must differ by no more than
+1e-5.{memory}{more}
 
 ```
 rookery export --check .

@@ -34,6 +34,7 @@ from rookery.sim.specs import Term
 from rookery.sim.terms import Clock, Expression, Previous, Quantity, clocks_of
 from rookery.sim.terms.c import CWriter, comment, helpers, identifier, member
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.decisions import DecisionEvent, events_at
 
 HOME = "home"
 """Name of the quantity that holds the home angles of the actuation's joints."""
@@ -57,6 +58,7 @@ class StateC:
         clocks: those that the controller runs, by the name of its member.
         before: quantities of the step before, by the name of the controller's member.
         memory: numbers in the network's memory.
+        events: at which the policy decides.
     """
 
     def __init__(self, contract: Contract, group: str, prefix: str) -> None:
@@ -74,15 +76,17 @@ class StateC:
         self.choices = len(spec.action.choices)
         self.options = sum(len(c.options) for c in spec.action.choices)
         self.mask = declared.trained.mask_size
+        self.events = events_at(declared.events, declared.trained.events)
         self._homes = () if declared.actuation is None else tuple(j.home for j in declared.actuation.joints)
         seen = [t.expression for t in self.terms if not t.hidden]
-        clocks = clocks_of(seen)
+        happening = [event.expression for event in self.events]
+        clocks = clocks_of([*seen, *happening])
         runs = [c.runs for c in clocks if c.runs is not None]
-        quantities = dict.fromkeys(q for e in (*seen, *runs) for q in e.leaves())
+        quantities = dict.fromkeys(q for e in (*seen, *runs, *happening) for q in e.leaves())
         self.members = _named(q for q in quantities if not self._kept(q))
         self.clocks: dict[str, Clock] = {n: c for n, c in _named(clocks).items() if isinstance(c, Clock)}
         self.last_action = next((q for q in quantities if self._is_last_action(q)), None)
-        self.before = _named(dict.fromkeys(q for e in seen for q in _past(e)), "before_")
+        self.before = _named(dict.fromkeys(q for e in (*seen, *happening) for q in _past(e)), "before_")
 
     def _kept(self, q: Quantity) -> bool:
         """True where the policy's computer knows it by itself."""
@@ -109,6 +113,10 @@ class StateC:
     def place_before(self, q: Quantity) -> str:
         """The array of a quantity of the step before."""
         return next(f"controller->{name}" for name, other in self.before.items() if other == q)
+
+    def flag(self, event: DecisionEvent) -> str:
+        """The member of the struct by which an event is told; "" for one that is computed."""
+        return next((f"state.{name}" for name, q in self.members.items() if event.told and q == event.expression), "")
 
     def stack(self, policy: int) -> int:
         """Bytes of the caller's stack in a control step, about; `policy` are those of the network."""
@@ -204,10 +212,12 @@ typedef struct {{
         tables = []
         if self.last_action is not None:
             tables.append(table("first_action", self._first_action()))
-        if "home_angles[" in observe + acted:
+        if any("home_angles[" in text for text in (*self._happening(), observe, acted)):
             tables.append(table("home_angles", self._homes))
-        own = [self._start(), observe, acted]
-        return [*tables, *helpers(observe + acted), *own, *self._of_team(), self._act(), self._step()]
+        happening = self._happening()
+        own = [self._start(), *happening, observe, acted]
+        called = "".join((*happening, observe, acted))
+        return [*tables, *helpers(called), *own, *self._of_team(), self._act(), self._step()]
 
     def _first_action(self) -> Sequence[float]:
         """The last action at an episode's first step."""
@@ -275,17 +285,45 @@ typedef struct {{
         given = f"{self.robot}_controller *controller, const {self.robot}_state *now, float obs[{self.inputs}]"
         return self._of_robot(f"void {self.robot}_observe_state({given})", steps)
 
+    def _happening(self) -> list[str]:
+        """A function that marks the events of one robot; called before `observe_state`, which forgets the step before."""
+        if not self.events:
+            return []
+        writer = _Writer(self)
+        fine = []
+        for i, event in enumerate(self.events):
+            value = f"{event.expression.write(writer)}[0]"
+            writer.lines.append(f"if ({value} != 0.0f) {{ events[{i}] = 1u; }} /* {comment(event.name)} */")
+            fine += [f"isfinite({value})"] * event.told
+        head = (
+            f"static int {self.robot}_happening(const {self.robot}_controller *controller, const {self.robot}_state *now, "
+            f"unsigned char events[{len(self.events)}])"
+        )
+        return [public(head, [*writer.lines, f"return ({' && '.join(fine) or '1'}) ? 1 : 0;"])]
+
+    def _marked(self) -> list[str]:
+        """Statements that fill `events`, of a team those of all robots, and `fine`: 0 where one that is told is no number."""
+        events = [f"unsigned char events[{len(self.events)}] = {{0u}};", "int fine = 1;"]
+        if self.agents == 1:
+            return [*events, f"fine = {self.robot}_happening(controller, now, events);"]
+        call = f"{self.robot}_happening(&controller->robot[i], &now->robot[i], events)"
+        return [*events, f"for (i = 0; i < {self.agents}; i++) {{ fine = {call} & fine; }}"]
+
     def _act(self) -> str:
         p = self.prefix
+        size = self.agents * self.outputs
         memory = "&controller->memory, " * (self.memory > 0)
         mask, logits = "allowed, " * (self.mask > 0), "logits, " * (self.options > 0)
+        events = "events, " * bool(self.events)
         steps = [
             f"float obs[{self.agents * self.inputs}];",
             *[f"float logits[{self.options}];"] * (self.options > 0),
+            *(self._marked() if self.events else []),
             f"{p}_observe_state(controller, now, obs);",
-            f"{p}_policy(obs, {mask}{memory}{logits}action);",
+            f"{p}_policy(obs, {mask}{events}{memory}{logits}action);",
         ]
-        size = self.agents * self.outputs
+        if self.events:
+            steps.append(_when("fine == 0", [_loop(size, "action[i] = NAN;")]))
         given = f"{p}_controller *controller, const {p}_state *now, {self.allowed}float action[{size}]"
         return public(f"void {p}_act({given})", steps)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.gate.intervals import paired_rate
 from rookery.sim2real.gate.sweep import NO_STEPS, whole_below
-from rookery.sim2real.gate.trials import Outcome, Trials
+from rookery.sim2real.gate.trials import Outcome, PointRunner
 
 WIDTHS = (1.5, 2.0)
 """Of the wider ranges: beyond what a profile requires, policies that meet it all still differ."""
@@ -63,7 +63,7 @@ class Wider:
 
 
 def search_combinations(
-    trials: Trials,
+    trials: PointRunner,
     ranges: dict[str, tuple[float, float]],
     drawn: int,
     rounds: int,
@@ -105,7 +105,7 @@ def search_combinations(
 
 
 def wider_combinations(
-    trials: Trials,
+    trials: PointRunner,
     ranges: Mapping[str, tuple[float, float]],
     parameters: Mapping[str, Parameter],
     drawn: int,

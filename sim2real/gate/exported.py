@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from torch import Tensor
 
 from rookery.policies.training.evaluate import allowed_options
 from rookery.sim.env import Act, Env
+from rookery.sim.events import events_now
+from rookery.sim.teams import gathered, team_agents, teamwork
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.c import c_source, policy_arrays
@@ -93,15 +96,20 @@ class NativeAct:
     Args:
         native: by group.
         env: where they act.
+        events: by group whose policy decides at some, their names.
 
     Attributes:
         logits: by group that chooses, of the latest actions [N, A, C].
     """
 
-    def __init__(self, native: Mapping[str, NativePolicy], env: Env) -> None:
+    def __init__(
+        self, native: Mapping[str, NativePolicy], env: Env, events: Mapping[str, Sequence[str]] = MappingProxyType({})
+    ) -> None:
         self._native = native
+        self._events_of = {group: names for group, names in events.items() if names}
         self._env = env
-        self._counts = {group: env.groups[group].count for group in native}
+        self._teams = {group: team_agents(env, group) for group, p in native.items() if p.agents > 1}
+        self._counts = {group: env.groups[group].count // p.agents for group, p in native.items()}
         self._memories = {
             group: np.zeros((env.num_envs * self._counts[group], p.memory), np.float32) for group, p in native.items()
         }
@@ -110,15 +118,24 @@ class NativeAct:
     def __call__(self, obs: dict[str, Tensor]) -> dict[str, Tensor]:
         out = {}
         for group, policy in self._native.items():
-            rows = obs[group]
+            team = self._teams.get(group)
+            rows = obs[group] if team is None else gathered(obs[group], team)
             memory = self._memories[group]
             if policy.memory:
                 for i in self._env.episode_start.repeat_interleave(self._counts[group]).nonzero().flatten().tolist():
                     policy.reset(memory[i : i + 1])
-            mask = allowed_options(self._env, group)
-            answers = policy.answers(_rows(rows), memory=memory, allowed=None if mask is None else _rows(mask))
+            flags = allowed_options(self._env, group), self._events(group)
+            answers = policy.answers(_rows(rows), None, memory, *(None if x is None else _rows(x) for x in flags))
             found = torch.from_numpy(answers).view(*rows.shape[:-1], -1)
-            out[group] = found[..., : policy.actions]
+            action = found[..., : policy.actions]
+            out[group] = action if team is None else teamwork(action, team)
             if policy.options:
                 self.logits[group] = found[..., policy.actions :]
         return out
+
+    def _events(self, group: str) -> Tensor | None:
+        """[N, A, E] bool, those that have happened, of teams to one of their robots; None for a policy that decides at none."""
+        if group not in self._events_of:
+            return None
+        found = events_now(self._env, group, self._events_of[group])
+        return found[:, self._teams[group]].any(2) if group in self._teams else found

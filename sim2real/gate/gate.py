@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rookery.sim.engines import find_engine
-from rookery.sim.env import Act
-from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.gate.batches import BatchOrder, BatchTrials, Mapper, try_to_play
 from rookery.sim2real.gate.combinations import Combinations, Wider, search_combinations, wider_combinations
 from rookery.sim2real.gate.exported import TOLERANCE, Compared, NativeAct, compile_policies, without_c
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
@@ -24,7 +23,7 @@ from rookery.sim2real.gate.onnx_answers import onnx_difference
 from rookery.sim2real.gate.profile import Profile, load_profile
 from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Figure, Margin, Report
 from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
-from rookery.sim2real.gate.trials import ACTION_CHANGE, Outcome, Trials
+from rookery.sim2real.gate.trials import ACTION_CHANGE, Open, Outcome, PointRunner, Trials
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -34,15 +33,6 @@ ONNX_WORLDS = 4
 MEANING = (
     "mean size of an action component's change between control steps, in units of [-1, 1]; another option counts 1"
 )
-
-
-class Open(Protocol):
-    """Makes the environment that a policy was trained for, and what acts in it."""
-
-    def __call__(
-        self, num_envs: int, *, starts: int = 0, fixed: dict[str, float] | None = None, engine: str | None = None,
-        config: dict[str, Any] | None = None,
-    ) -> tuple[VecEnv, Act]: ...  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -82,6 +72,8 @@ class Gate:
         profile: name or file.
         settings: how much is tried.
         note: called with a line about what begins.
+        mapper: plays batches of points and other cases at once, with the same results, such as the `map` of
+            `concurrent.futures` or of a cluster, which must be able to send `open_env`; None plays all here, one by one.
 
     Raises:
         RookeryError: an unknown profile or factor, a range beyond what the task takes, or too few episodes.
@@ -90,8 +82,10 @@ class Gate:
     def __init__(
         self, open_env: Open, profile: str, settings: GateSettings, policies: Mapping[str, Policy] | None = None,
         contract: Contract | None = None, note: Callable[[str], None] = lambda line: None,
+        mapper: Mapper | None = None,
     ) -> None:  # fmt: skip
         self._open = open_env
+        self._mapper = mapper
         self._policies = policies
         self._contract = contract
         self._settings = settings
@@ -145,7 +139,9 @@ class Gate:
         steps = self._steps
         sides = sides_of(self.parameters, wanted, s.beyond, steps)
         first = 1 + sum(len(side.next(self.profile.success)) for side in sides)
-        trials = self._trials(self._points(first), fixed=self._nominal)
+        others = self._conditions() if s.cases else {}
+        played = self._played(others)
+        trials = self._sweeps(self._points(first))
         try:
             self._note(f"{len(self.parameters)} factors, {len(sides)} directions")
             nominal = search(trials, sides, self.profile.success, s.rounds, self._note)
@@ -158,9 +154,9 @@ class Gate:
                 wider = wider_combinations(trials, ranges, self.parameters, s.combinations, s.seed, steps)
             episodes_run = trials.episodes_run
         finally:
-            trials.env.close()
+            trials.close()
         idle = without_effect(sides, nominal)
-        cases = [self._case("nominal", nominal), *(self._cases() if s.cases else [])]
+        cases = [self._case("nominal", nominal), *(self._cases(others, played) if s.cases else [])]
         return Report(
             self.task, name, self.engine, self.profile.name, self.profile.summary, s.episodes, s.interval, s.seed,
             self.profile.success, cases, [self._margin(side, nominal, idle) for side in sides], combinations,
@@ -184,8 +180,17 @@ class Gate:
 
     def _trials(self, points: int, **options: Any) -> Trials:
         """Trials at `points` points together; a slow engine runs the episodes in the same worlds one after another."""
-        env, act = self._open(points * self._settings.episodes, starts=self._settings.episodes, **options)
-        return Trials(env, act, self._settings.episodes, self._settings.seed)
+        return self._order(points, **options).trials()
+
+    def _order(self, points: int, **options: Any) -> BatchOrder:
+        """The nominal point in worlds for `points` points."""
+        s = self._settings
+        return BatchOrder(self._open, ({},), points, s.episodes, s.seed, options)
+
+    def _sweeps(self, points: int) -> PointRunner:
+        """The runner of sweeps and combinations, `points` points together."""
+        order = self._order(points, fixed=self._nominal)
+        return order.trials() if self._mapper is None else BatchTrials(order, self._mapper)
 
     def _margin(self, side: Side, nominal: Outcome, idle: list[str]) -> Margin:
         threshold = self.profile.success
@@ -224,28 +229,31 @@ class Gate:
         verdict = "pass" if also and outcome.rate >= required else "fail"
         return Case(name, verdict, outcome.rate, *outcome.interval, required, note)
 
-    def _cases(self) -> list[Case]:
-        out = [self._under(f"engine {engine}", engine=engine) for engine in self._settings.engines]
-        out.append(self._under("physics step halved", config={"dt": 0.5 * self.dt}))
+    def _conditions(self) -> dict[str, dict[str, Any]]:
+        """Other engines and physics steps that the policy is tried under: options of its environment, by the case's name."""
+        out: dict[str, dict[str, Any]] = {f"engine {engine}": {"engine": engine} for engine in self._settings.engines}
+        out["physics step halved"] = {"config": {"dt": 0.5 * self.dt}}
         if self.physics_steps > 1:
             factor = _coarser(self.physics_steps)
             name = "physics step doubled" if factor == 2.0 else f"physics step times {factor:.3g}"
-            out.append(self._under(name, config={"dt": factor * self.dt}))
-        else:
+            out[name] = {"config": {"dt": factor * self.dt}}
+        return out
+
+    def _played(self, conditions: Mapping[str, dict[str, Any]]) -> Iterator[list[Outcome] | str]:
+        """The nominal point under each of the conditions, or why it cannot be played; where others play, they begin now."""
+        orders = [self._order(1, **options) for options in conditions.values()]
+        return map(try_to_play, orders) if self._mapper is None else self._mapper(try_to_play, orders)
+
+    def _cases(self, conditions: Collection[str], played: Iterator[list[Outcome] | str]) -> list[Case]:
+        out = []
+        for name in conditions:
+            self._note(name)
+            found = next(played)
+            out.append(Case(name, "skipped", note=found) if isinstance(found, str) else self._case(name, found[0]))
+        if self.physics_steps == 1:
             out.append(Case("physics step doubled", NOT_APPLICABLE, note="it is as long as a control step"))
         out.append(self._exported())
         return out
-
-    def _under(self, name: str, **options: Any) -> Case:
-        self._note(name)
-        try:
-            trials = self._trials(1, **options)
-        except RookeryError as e:
-            return Case(name, "skipped", note=str(e))
-        try:
-            return self._case(name, trials.run([{}])[0])
-        finally:
-            trials.env.close()
 
     def _exported(self) -> Case:
         """The exported C acts, and torch answers the same observations."""
@@ -262,11 +270,12 @@ class Gate:
                 return Case(name, "skipped", note=str(e))
             trials = self._trials(1)
             try:
-                compared = Compared(NativeAct(native, trials.env), trials.act, trials.env)
+                events = {group: policy.events for group, policy in self._policies.items()}
+                compared = Compared(NativeAct(native, trials.env, events), trials.act, trials.env)
                 trials.act = compared
                 outcome = trials.run([{}])[0]
             finally:
-                trials.env.close()
+                trials.close()
         note = f"largest difference of actions from torch {compared.difference:.2g}"
         return self._case(name, outcome, note, compared.difference <= TOLERANCE)
 

@@ -14,11 +14,12 @@ from torch import Tensor
 from rookery.policies.nn.state_estimator import known_targets
 from rookery.policies.training.evaluate import allowed_options
 from rookery.sim.env import Act, Env
+from rookery.sim.events import events_now
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.answers import ask_onnx
 from rookery.sim2real.export.differences import row_differences
-from rookery.sim2real.export.onnx import INPUT, KNOWN, MASK, export_onnx
+from rookery.sim2real.export.onnx import EVENTS, INPUT, KNOWN, MASK, export_onnx
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy
@@ -82,6 +83,8 @@ def _asked(policy: Policy, env: Env, group: str, obs: Tensor) -> dict[str, Tenso
         got["start"] = env.episode_start[:, None].expand(obs.shape[:2])
     if (mask := allowed_options(env, group)) is not None:
         got[MASK] = mask
+    if policy.events:
+        got[EVENTS] = events_now(env, group, policy.events)
     if policy.targets and (known := known_targets(env, group)) is not None:
         got[KNOWN] = known
     return got

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim2real.gate.profile import Requirement
-from rookery.sim2real.gate.trials import Outcome, Point, Trials
+from rookery.sim2real.gate.trials import Outcome, Point, PointRunner
 
 REACH = 4.0
 """The search goes to this many times the distance that a profile requires, or as far as the factor goes."""
@@ -176,7 +176,7 @@ def sides_of(
 
 
 def search(
-    trials: Trials,
+    trials: PointRunner,
     sides: Sequence[Side],
     threshold: float,
     rounds: int,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.draw_log import DrawLog
 from rookery.sim.specs import Group
+from rookery.sim.threads import one_thread_each
 from rookery.sim2real.gate.factors import complete
 from rookery.sim2real.gate.intervals import wilson
 
@@ -59,8 +61,32 @@ class Outcome:
         return bool(np.array_equal(self.figures, other.figures, equal_nan=True))
 
 
+class Open(Protocol):
+    """Makes the environment that a policy was trained for, and what acts in it."""
+
+    def __call__(
+        self, num_envs: int, *, starts: int = 0, fixed: dict[str, float] | None = None, engine: str | None = None,
+        config: dict[str, Any] | None = None,
+    ) -> tuple[VecEnv, Act]: ...  # fmt: skip
+
+
+class PointRunner(Protocol):
+    """Runs a policy at points, over the same episodes at each; `episodes_run` counts them all."""
+
+    seed: int
+    episodes_run: int
+
+    def run(self, points: Sequence[Point], seed: int | None = None) -> list[Outcome]:
+        """The outcome of each point; `seed` is that of other episodes than usual."""
+        ...
+
+    def close(self) -> None:
+        """Free what it has."""
+        ...
+
+
 class Trials:
-    """Runs a policy at points.
+    """Runs a policy at points in one environment.
 
     Args:
         env: with `starts` equal to `episodes` and a whole number of times as many worlds; all its factors are drawn, at their
@@ -98,6 +124,11 @@ class Trials:
             out += self._batch(points[first : first + self.capacity], self.seed if seed is None else seed)
         return out
 
+    def close(self) -> None:
+        """Close the environment."""
+        self.env.close()
+
+    @one_thread_each
     def _batch(self, points: Sequence[Point], seed: int) -> list[Outcome]:
         env = self.env
         self._set(points, seed)

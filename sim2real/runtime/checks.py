@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.terms import Sensor
+from rookery.sim.terms import Quantity, Sensor
+from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.link import Identity
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.reading import Array
@@ -58,14 +59,23 @@ def check_vehicle(controller: Controller, identity: Identity, url: str, commands
             continue
         if q.name == "target":  # where it takes off to, unless the operator says another one
             continue
-        kind = f'a measured quantity or a command (--command "{q.name}=...")'
-        if isinstance(q, Sensor):
-            kind = "which a sensor sees"
-        raise refuse(f"{line}.observation", f"{q.name!r}, {kind}", ", ".join(identity.quantities))
+        raise refuse(*_lacking(q, spec, line), ", ".join(identity.quantities))
     for name in commands:
         if name not in {q.name for q in controller.wanted}:
             wanted = ", ".join(repr(q.name) for q in controller.wanted if q.name not in identity.quantities)
             raise RookeryError(f"the policy takes no command {name!r}; it takes {wanted or 'none'}.")
+
+
+def _lacking(q: Quantity, spec: ContractGroup, line: str) -> tuple[str, str]:
+    """The line of the contract for which a quantity that nobody gives is wanted, and what it wants."""
+    if q in [event.expression for event in spec.events]:
+        return f"{line}.events", f"to be told of {q.name!r} ({q.doc})"
+    how = (
+        "which a sensor sees"
+        if isinstance(q, Sensor)
+        else f'a measured quantity or a command (--command "{q.name}=...")'
+    )
+    return f"{line}.observation", f"{q.name!r}, {how}"
 
 
 def estimated(controller: Controller, identity: Identity) -> list[str]:

@@ -59,9 +59,9 @@ class OnnxController(Controller):
 
     def _load(self, folder: Path, run_c: bool) -> None:
         spec = self.spec.spec
-        if spec.action.choices or spec.targets:
+        if spec.action.choices or spec.targets or (self.spec.stages is not None and self.spec.stages.events):
             raise RookeryError(
-                "policies that choose or estimate fly by their bundle's C: `rookery export RUN --out DIR`."
+                "policies that choose, estimate or decide at events fly by their bundle's C: `rookery export RUN --out DIR`."
             )
         size, outputs = spec.frame_size * spec.history, spec.action.size
         self._open(folder / NETWORK, size, outputs)

@@ -95,7 +95,9 @@ class DroneTask(Task):
         "image_range_m",
     )
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds")
-    event_names: ClassVar[tuple[str, ...]] = ("crash",)
+    event_definitions: Mapping[str, str] = MappingProxyType(
+        {"crash": "the drone has touched the ground or another one, or has left: an episode ends"}
+    )
 
     target: Tensor
     ground_height: Tensor

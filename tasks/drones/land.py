@@ -89,7 +89,9 @@ class Land(DroneTask):
 
     Config: ClassVar[type] = LandConfig
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "overturned", "hard_landing")
-    event_names: ClassVar[tuple[str, ...]] = ("crash", "touchdown")
+    event_definitions = MappingProxyType(
+        {**DroneTask.event_definitions, "touchdown": "the drone touches its pad for the first time"}
+    )
     deciding = MappingProxyType({"touchdown_speed": ("touchdown_most", True)})
     cfg: LandConfig
 

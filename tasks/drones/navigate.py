@@ -13,11 +13,13 @@ from torch import Tensor
 
 from rookery.assets.obstacles import pillar
 from rookery.sim.errors import RookeryError
+from rookery.sim.events import falling_below
 from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.scene import Scene
 from rookery.sim.sensors.pictures import Marks
 from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.terms import Expression, Norm
 from rookery.tasks.drones.base import CAMERA_HEADING, TOUCHING_M, DroneConfig, DroneTask
 from rookery.tasks.drones.kernels import NEAR_M
 from rookery.tasks.drones.turning import TURNING_METRICS
@@ -87,7 +89,9 @@ class Navigate(PillarField, DroneTask):
     Config: ClassVar[type] = NavigateConfig
     interface: ClassVar[tuple[str, ...]] = ("rays", "lidar_range_m")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "obstacle")
-    event_names: ClassVar[tuple[str, ...]] = ("crash", "there")
+    event_definitions = MappingProxyType(
+        {**DroneTask.event_definitions, "there": "the drone comes within goal_m of its goal"}
+    )
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})
     cfg: NavigateConfig
 
@@ -166,6 +170,9 @@ class Navigate(PillarField, DroneTask):
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_body({"goal_offset": self.target})
         return {"drone": seen}
+
+    def event_expressions(self) -> dict[str, Expression]:
+        return {"there": falling_below(Norm(place("goal") - POSITION), self.cfg.goal_m)}
 
     def marks(self) -> Marks:
         return Marks(self.target)

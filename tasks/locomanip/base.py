@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import mujoco
@@ -76,7 +78,9 @@ class LeggedBase(Task):
 
     interface: ClassVar[tuple[str, ...]] = ("robot", "arm", "history", "gait_hz", "terrain", "terrain_step_m")
     causes: ClassVar[tuple[str, ...]] = ("fallen",)
-    event_names = ("fall", *(f"touchdown_{leg}" for leg in LEGS))
+    event_definitions: Mapping[str, str] = MappingProxyType(
+        {"fall": "the robot has fallen"} | {f"touchdown_{leg}": f"the foot {leg} comes to the ground" for leg in LEGS}
+    )
     default_randomization = DEFAULT_RANDOMIZATION
     first_action: ClassVar[str] = "the neutral action"
     """What `last_action` holds when an episode begins, in words."""
@@ -349,7 +353,6 @@ class LeggedBase(Task):
         return self.fallen.long()
 
     def events(self) -> dict[str, Tensor]:
-        """`touchdown_<leg>`: that foot has come to the ground in this control step."""
         feet = {f"touchdown_{leg}": self.touchdown[:, i].clone() for i, leg in enumerate(LEGS)}
         return {"fall": self.fallen.clone(), **feet}
 

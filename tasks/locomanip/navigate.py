@@ -15,10 +15,11 @@ from rookery.assets.obstacles import post
 from rookery.robots.quadrupeds.go2 import GO2
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
+from rookery.sim.events import falling_below
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.scene import Scene
 from rookery.sim.specs import CommandRange, Group, Term, Weights
-from rookery.sim.terms import Clock, Scaled, Sines
+from rookery.sim.terms import Clock, Constant, Expression, Joined, Norm, Scaled, Sines
 from rookery.tasks.locomanip.base import HARDWARE_METRICS
 from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.legged_task import LeggedTask
@@ -77,7 +78,9 @@ class LeggedNavigate(PillarField, LeggedTask):
     Config: ClassVar[type] = LeggedNavigateConfig
     interface: ClassVar[tuple[str, ...]] = (*LeggedTask.interface, "rays", "lidar_range_m")
     causes: ClassVar[tuple[str, ...]] = ("fallen", "obstacle", "out_of_bounds")
-    event_names = (*LeggedTask.event_names, "there")
+    event_definitions = MappingProxyType(
+        {**LeggedTask.event_definitions, "there": "the robot comes within goal_m of its goal, level"}
+    )
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})
     cfg: LeggedNavigateConfig
 
@@ -190,6 +193,10 @@ class LeggedNavigate(PillarField, LeggedTask):
     def _in_body(self, vector: Tensor) -> Tensor:
         """World vectors [N, 3] in the trunk's axes."""
         return torch.einsum("nij,ni->nj", self.robot.rotation.view(-1, 3, 3), vector)
+
+    def event_expressions(self) -> dict[str, Expression]:
+        away = Joined(((place("goal") - POSITION)[:2], Constant((0.0,), "m")))
+        return {"there": falling_below(Norm(away), self.cfg.goal_m)}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         ended = (self.terminated() > 0).float()

@@ -48,8 +48,9 @@ _WORLD_AXES = ("velocity", "position")
 
 @dataclass(frozen=True)
 class SwarmConfig(DroneConfig):
-    """Values that the three swarm tasks have. The reward weights are MOMAland's; `shell` and `around`, which are 0 there,
-    are for training: the sum of the published two is largest for drones in the corners of the arena."""
+    """Values that the three swarm tasks have. The reward weights are MOMAland's; `shell`, `around` and `yaw_rate`, which are 0
+    there, are for training: the sum of the published two is largest for drones in the corners of the arena, and drones that
+    the reward lets turn do turn."""
 
     num_drones: int = 4  # in each world, at least 2
     action: str = "velocity"  # the published action kind; rotor_thrust, ctbr, attitude and position fly too
@@ -73,7 +74,7 @@ class SwarmConfig(DroneConfig):
     shell_m: float = 0.8  # m, radius around the target at which the drones should be
     shell_width_m: float = 0.4  # m, deviation from it that still counts
     hold_s: float = 1.0  # s at the end of the episode, over which the goal has to be met
-    reward: Weights = Weights(approach=1.0, apart=1.0, shell=0.0, around=0.0, crash=-10.0)
+    reward: Weights = Weights(approach=1.0, apart=1.0, shell=0.0, around=0.0, yaw_rate=0.0, crash=-10.0)
 
 
 class Swarm(DroneTask):
@@ -105,7 +106,7 @@ class Swarm(DroneTask):
 
     causes: ClassVar[tuple[str, ...]] = CAUSES
     objectives: ClassVar[dict[str, tuple[str, ...]]] = {
-        "closeness": ("approach", "shell", "crash"),
+        "closeness": ("approach", "shell", "yaw_rate", "crash"),
         "spread": ("apart", "around", "crash"),
     }
     cfg: Any
@@ -298,7 +299,9 @@ class Swarm(DroneTask):
         return {"drone": self._views.copy()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": self._rewards.copy()}
+        """Those of the kernel, and `yaw_rate`: rad/s, the size of a drone's own, 0 for who has crashed or takes no part."""
+        flying = self.present & (self._rewards["crash"] == 0)
+        return {"drone": self._rewards | {"yaw_rate": self.drones.bodies.ang_vel[..., 2].abs() * flying}}
 
     def terminated(self) -> Tensor:
         """A crash of one drone ends the episode of its world."""

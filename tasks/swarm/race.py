@@ -78,7 +78,9 @@ class Race(Flock):
 
     Config: ClassVar[type] = RaceConfig
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "gate")
-    event_names: ClassVar[tuple[str, ...]] = ("crash", "gate_passed")
+    event_definitions = MappingProxyType(
+        {**Flock.event_definitions, "gate_passed": "the drone flies through the gate that it was to pass next"}
+    )
     headline: ClassVar[str] = "lap_s"
     cfg: RaceConfig
 

@@ -113,7 +113,9 @@ class Tag(DroneTask):
     Config: ClassVar[type] = TagConfig
     interface: ClassVar[tuple[str, ...]] = ("pursuers", "evaders", "pillars")
     causes: ClassVar[tuple[str, ...]] = ("ground", "collision", "out_of_bounds", "obstacle", "tag")
-    event_names: ClassVar[tuple[str, ...]] = ("crash", "tag")
+    event_definitions = MappingProxyType(
+        {**DroneTask.event_definitions, "tag": "a pursuer comes within tag_m of an evader"}
+    )
     headline: ClassVar[str] = "pursuers_wins"
     deciding = MappingProxyType({"closest_m": ("tag_m", True)})
     cfg: TagConfig

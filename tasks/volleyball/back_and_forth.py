@@ -55,7 +55,12 @@ class VolleyBackAndForth(VolleyTask):
     ends: ClassVar[tuple[tuple[float, float, float], ...]] = ((9.0, 4.5, 2.0), (4.5, 0.0, 2.0))
     """m, world: the targets, in turns; the drone starts at the second."""
     has_ball: ClassVar[bool] = False
-    event_names: ClassVar[tuple[str, ...]] = ("target_reached", "crash")
+    event_definitions = MappingProxyType(
+        {
+            "target_reached": "the drone has stayed at its target for stay_steps control steps, and gets the next one",
+            "crash": VolleyTask.event_definitions["crash"],
+        }
+    )
     cfg: BackAndForthConfig
 
     stayed: Tensor

@@ -11,8 +11,9 @@ on its drones; what it would be on the ground (there 0, averaged by PhysX) does 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import mujoco
@@ -103,9 +104,14 @@ class VolleyTask(Task):
     family = "volley"
     interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing", "history")
     causes: ClassVar[tuple[str, ...]] = FAULTS
-    event_names: ClassVar[tuple[str, ...]] = ("hit", "crossed_net", "ball_down", "crash")
-    """hit: a legal hit, by drone; crossed_net: the ball crosses the middle plane of `rules`; ball_down: it lands in the court;
-    crash: a drone commits a fault that has nothing to do with the ball."""
+    event_definitions: Mapping[str, str] = MappingProxyType(
+        {
+            "hit": "the drone itself hits the ball, legally",
+            "crossed_net": "the ball crosses the net's plane",
+            "ball_down": "the ball lands in the court",
+            "crash": "the drone commits a fault that has nothing to do with the ball",
+        }
+    )
     anchors: ClassVar[tuple[tuple[float, float, float], ...]] = ((4.5, 0.0, 2.0),)
     """[A] m, world: the drones' places. Those with x < 0 are of the far side."""
     turned: ClassVar[bool] = False

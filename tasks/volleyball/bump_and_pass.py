@@ -163,7 +163,13 @@ class VolleyBumpAndPass(Pair):
 
     Config: ClassVar[type] = BumpAndPassConfig
     headline: ClassVar[str] = "passes"
-    event_names: ClassVar[tuple[str, ...]] = ("hit", "passed", "ball_down", "crash")
+    event_definitions = MappingProxyType(
+        {
+            "hit": VolleyTask.event_definitions["hit"],
+            "passed": "the ball crosses the line between the drones above pass_height_m",
+            **{name: VolleyTask.event_definitions[name] for name in ("ball_down", "crash")},
+        }
+    )
     anchors: ClassVar[tuple[tuple[float, float, float], ...]] = ((4.5, -2.5, 2.0), (4.5, 2.5, 2.0))
     cfg: BumpAndPassConfig
 
@@ -193,9 +199,8 @@ class VolleyBumpAndPass(Pair):
         }
 
     def events(self) -> dict[str, Tensor]:
-        """`passed`: the ball crosses the line between the drones above `pass_height_m`."""
         out = super().events() | {"passed": self.referee.crossed_well > 0}
-        return {name: out[name] for name in self.event_names}
+        return {name: out[name] for name in self.event_definitions}
 
     def metrics(self) -> dict[str, Tensor]:
         passes = self.referee.good_crossings.float()

@@ -123,7 +123,14 @@ class Match(VolleyTask):
 
     turned: ClassVar[bool] = True
     headline: ClassVar[str] = "near_wins"
-    event_names: ClassVar[tuple[str, ...]] = (*VolleyTask.event_names, "ball_hit", "point_near", "point_far")
+    event_definitions = MappingProxyType(
+        {
+            **VolleyTask.event_definitions,
+            "ball_hit": "somebody hits the ball, legally; all drones are told",
+            "point_near": "the near side wins the rally",
+            "point_far": "the far side wins the rally",
+        }
+    )
     server: ClassVar[int] = 0
     """Which drone of a side serves."""
     terms: ClassVar[dict[str, int]]
@@ -150,7 +157,6 @@ class Match(VolleyTask):
         return {"near": {"drone": agents[self.near]}, "far": {"drone": agents[self.far]}}
 
     def events(self) -> dict[str, Tensor]:
-        """`ball_hit`: somebody hits the ball, which all learn of; `point_near`, `point_far`: a side wins the rally."""
         loser = self.referee.loser
         events = super().events()
         return events | {"ball_hit": events["hit"].any(1), "point_near": loser == 1, "point_far": loser == 0}

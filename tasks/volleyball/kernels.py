@@ -67,7 +67,7 @@ def blame(fault, culprit, partner, kinds, wrong_hit, drone_fault, ball_fault):
 
 @_loop
 def note_events(sheet, landed, kinds, hit, crossed, down, crash):
-    """Events of a control step, written: see `VolleyTask.event_names`.
+    """Events of a control step, written: see `VolleyTask.event_definitions`.
 
     Args:
         sheet: of the referee, see rules.Sheet.

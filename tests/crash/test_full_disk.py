@@ -290,7 +290,7 @@ def test_a_log_of_draws_is_the_old_or_the_new_one(tmp_path, suffix):
 
 
 @pytest.mark.slow
-def test_a_training_that_saved_nothing_leaves_no_folder(tmp_path):
+def test_a_training_that_saved_nothing_leaves_no_folder(tmp_path, capsys):
     settings = RunSettings(
         task="drone-hover",
         num_envs=2,
@@ -300,7 +300,10 @@ def test_a_training_that_saved_nothing_leaves_no_folder(tmp_path):
     left = []
     for journal, said, folder in failures(tmp_path, lambda f: start(settings, f / "run").run()):
         run = folder / "run"
-        assert not journal.failed or "full" in said or "cannot write" in said
+        told = capsys.readouterr().err  # of a tracker that gets no more, while the training goes on
+        assert (
+            not journal.failed or "full" in said or "cannot write" in said or "the tracker tensorboard failed" in told
+        )
         assert not run.exists() or checkpoint.complete(run)
         left.append(run.exists())
     assert left[-1] and not left[1]

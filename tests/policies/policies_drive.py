@@ -25,6 +25,7 @@ class Drive:
         if self.obs is None:
             self.obs, _ = self.env.reset()
             self.env.stagger()
+        self.algorithm.begin_rollout()
         for _ in range(self.algorithm.rollout_steps):
             actions = self.algorithm.act(self.obs)
             result = self.env.step(actions)

@@ -45,6 +45,12 @@ class Together(Reduction):
         self._barrier.wait(60)
         return None if self.rank else out
 
+    def broadcast(self, x: Tensor) -> Tensor:
+        return x.copy_(self._exchange(x)[0])
+
+    def collect(self, message: bytes) -> list[bytes] | None:
+        return self.gather(message)
+
 
 def together(size: int) -> list[Together]:
     """Reductions of `size` threads."""

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from rookery.sim import rotations
+from rookery.sim.events import falling_below
 from rookery.sim.quantities import (
     ANGULAR_VELOCITY,
     POSITION,
@@ -33,6 +34,7 @@ from rookery.sim.specs import Term
 from rookery.sim.terms import (
     KINDS,
     Above,
+    Below,
     Clipped,
     Clock,
     Components,
@@ -82,6 +84,7 @@ EVERY: list[Expression] = [
     Where(Sines(Quantity("phase angle", 1, "rad")), RUNS, "0 at rest"),
     CLOCK,
     Previous(Joined((TARGET, TOOL_ROTATION))),
+    falling_below(Norm(TARGET - POSITION), 0.3),
     Clipped(own("opening", 1, "m") / 0.1, 0.0, 1.0),
     Where(Constant((1.0,)) - Norm(place("others", 2) - POSITION) / 3.0, own("seen", 2), "0 for none in sight"),
     (TARGET + Constant((0.0, 0.0, 0.1), "m", "world"))[:2],
@@ -135,6 +138,16 @@ def test_a_step_before() -> None:
     now, before = one(target=[1.0, 0.0, 0.0]), one(target=[2.0, 0.0, 0.0])
     assert Previous(TARGET).evaluate(now, before)[0, 0] == 2.0
     assert Previous(TARGET).evaluate(now)[0, 0] == 1.0
+
+
+def test_a_value_comes_below_a_limit() -> None:
+    away = Norm(TARGET - POSITION)
+    at = {d: one(target=[d, 0.0, 0.0], position=[0.0, 0.0, 0.0]) for d in (0.2, 0.29, 0.31, math.nan)}
+    assert Below(away, 0.3).formula == "1 where length of (target - position) is below 0.3 m, else 0"
+    event = falling_below(away, 0.3)
+    happens = {(a, b): float(event.evaluate(at[b], at[a])) for a in at for b in at}
+    assert {pair for pair, x in happens.items() if x != 0.0} == {(0.31, 0.29), (0.31, 0.2)}
+    assert all(float(event.evaluate(x)) == 0.0 for x in at.values())  # an episode's first step
 
 
 def test_heading_ignores_the_tilt() -> None:

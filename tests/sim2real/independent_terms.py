@@ -101,6 +101,8 @@ def evaluate(e: Values, now: Values, before: Values) -> Vector:  # noqa: C901 - 
             return part("of")[list(e["which"])]
         case "joined":
             return np.concatenate([evaluate(one, now, before) for one in e["of"]])
+        case "below":
+            return (part("of") < e["limit"]).astype(float)
         case "above":
             return (part("of") > e["limit"]).astype(float)
         case "largest":

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.sim.envs.vec_env import VecEnv
@@ -90,6 +91,33 @@ def test_the_first_time_at_the_goal_counts_and_a_later_crash_takes_it_back():
     put(env, torch.tensor([[0.0, 0.0, -0.1]]).expand(2, 3))
     *_, info = env.step(neutral(env))
     assert info["episode"]["metrics"]["success"].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", slow_but(["drone-navigate"], ["drone-navigate", "go2-navigate"]))
+def test_a_robot_finds_out_that_it_comes_to_its_goal(name):
+    """The expression that contracts have, of what is measured, is the event of the task: each time that it comes near."""
+    env = rookery.make(name, num_envs=3)
+    task = env.task
+    how = env.deployment().events["there"]
+    env.reset(seed=0)
+    happened = torch.zeros(3)
+    group = next(iter(env.groups))
+    before = {k: v.clone() for k, v in task.measured()[group].items()}
+    for distance in (2.0, 0.12, 0.1, 0.9, 0.25, 0.25):
+        body = task.drones.bodies if name == "drone-navigate" else task.robot.base
+        state = body.state.clone()
+        away = torch.tensor([distance, 2.0 * distance, 0.5 * distance])
+        state[:, 0, :3] = task.goal_place + torch.stack((away, torch.zeros(3), torch.zeros(3)), 1)
+        body.set_state(torch.arange(3), state)
+        env.world.forward(torch.arange(3))
+        *_, info = env.step(neutral(env) if name == "drone-navigate" else {group: torch.zeros(3, 1, 12)})
+        assert "episode" not in info
+        now = {k: v.clone() for k, v in task.measured()[group].items()}
+        wanted = info["events"]["there"]
+        assert torch.equal(how.evaluate(now, before)[:, 0, 0] != 0.0, wanted)
+        happened += wanted
+        before = now
+    assert happened.tolist() == [2.0, 1.0, 2.0]
 
 
 def test_above_the_pillars_is_out_of_bounds():

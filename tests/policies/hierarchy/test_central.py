@@ -32,7 +32,9 @@ from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.check import check_bundle
 from rookery.sim2real.export.native import NativePolicy, compile_library, read_header
+from rookery.sim2real.gate.exported import Compared, NativeAct
 from rookery.sim2real.runtime.controller import Controller
+from tests.sim2real.independent_runtime import Runtime, fill
 
 POINTER = ctypes.c_void_p
 SKILLS = {
@@ -203,7 +205,7 @@ def test_a_team_with_one_high_level_plays_against_opponents() -> None:
 
 @pytest.mark.slow
 def test_c_and_onnx_answer_as_torch_does(tmp_path: Path) -> None:
-    env = central(Sides(2))
+    env = central(Sides(2), events=["tap"])
     policy = env.deployed({"point": random_policy(env.groups["point"], 3, memory=4)})["point"]
     contract = with_stages(describe("fake", {"point": env.acting.groups["point"]}, 0.01), {"point": policy})
     folder = export_bundle({"point": policy}, contract, tmp_path / "bundle")
@@ -215,17 +217,44 @@ def test_c_and_onnx_answer_as_torch_does(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     x = (rng.standard_normal((400, 9)) * rng.choice([0.3, 1.0, 3.0], (400, 1))).astype(np.float32)
     start = np.arange(400) % 50 == 0
-    got = native.follow(x, start)
+    tapped = rng.random((400, 1)) < 0.1
+    got = native.follow(x, start, events=tapped)
     state, used = policy.initial_state(1), set()
     with torch.no_grad():
         for i in range(400):
             state = policy.initial_state(1) if start[i] else state
-            action, state = policy.step(torch.from_numpy(x[i : i + 1]), state)
+            action, state = policy.step(
+                torch.from_numpy(x[i : i + 1]), state, events=torch.from_numpy(tapped[i : i + 1])
+            )
             used.add(tuple(policy.skills(state[0])))
             np.testing.assert_allclose(got[i], action[0].numpy(), rtol=1e-5, atol=1e-5)
     assert len(used) > 8
     with pytest.raises(RookeryError, match="acts for a team of 3 robots together, and here is one"):
         Controller(folder)
+    check_events(Runtime(folder), policy, x)
+    task = Sides(3)
+    act = act_with({"point": policy}, task)
+    exported = Compared(NativeAct({"point": native}, task, {"point": ("tap",)}), act, task)
+    obs = task.reset(0)[0]
+    for _ in range(60):
+        obs = task.step(exported(obs))[0]
+    assert exported.difference < 1e-5
+
+
+def check_events(runtime: Runtime, policy: Policy, x: np.ndarray) -> None:
+    """An event that one robot is told of is its team's, and one that is no number makes the action none."""
+    state, rng = policy.initial_state(1), np.random.default_rng(2)
+    with torch.no_grad():
+        for row in x[:60]:
+            told = rng.random(3) < 0.05
+            for robot, own, bell in zip(runtime.state.robot, row.reshape(3, 3), told, strict=True):
+                fill(robot, {"state": own, "event_tap": np.float32([bell])})
+            got = runtime.call("act", runtime.controller, runtime.state, out=3)
+            events = torch.tensor([[bool(told.any())]])
+            action, state = policy.step(torch.from_numpy(row[None]), state, events=events)
+            np.testing.assert_allclose(got, action[0].numpy(), rtol=1e-5, atol=1e-5)
+    fill(runtime.state.robot[1], {"event_tap": np.float32([np.nan])})
+    assert np.isnan(runtime.call("act", runtime.controller, runtime.state, out=3)).all()
 
 
 @pytest.mark.parametrize(

@@ -104,12 +104,12 @@ def test_one_skill_with_a_command_is_exported(tmp_path: Path) -> None:
     assert errors["onnx_max_error"] <= 1e-5 and errors["c_max_error"] <= 1e-5
 
 
-def test_what_no_robot_sees_is_not_exported(tmp_path: Path) -> None:
+def test_what_no_robot_has_is_not_exported(tmp_path: Path) -> None:
     env = FakeEnv(2)
-    env.event_names = ("bell",)
+    env.controller = lambda: lambda obs: {"point": torch.zeros(2, 1, 1)}
     group = env.groups["point"]
-    policies = {"a": constant(group, 0.1), "b": constant(group, -0.1)}
-    made = skilled(env, policies, events=["bell"])
+    made = skilled(env, {"a": constant(group, 0.1)}, skills={"a": {"policy": "a"}, "pid": {"policy": "controller"}})
     policy = made.deployed({"point": random_policy(made.groups["point"], 0)})["point"]
-    with pytest.raises(RookeryError, match="its high level decides at the event 'bell'"):
-        export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle")
+    for target in ("bundle", "onnx"):
+        with pytest.raises(RookeryError, match="classical controller, which cannot be exported"):
+            export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle", target=target)

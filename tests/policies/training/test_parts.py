@@ -15,6 +15,7 @@ from rookery.making import WorkerPart, make_part, make_shard
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import checkpoint
 from rookery.policies.training.parts import join_parts, split_parts
+from rookery.policies.training.roles import Roles
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
 
@@ -73,7 +74,7 @@ def _run(folder: Path, size: int, resumed: bool = False) -> dict[str, torch.Tens
     made = []
     for rank, reduction in enumerate(together(size)):
         settings, algorithm, worlds = begin(
-            SETTINGS, SETTINGS.randomize, worker=WorkerPart(rank, size) if size > 1 else None
+            SETTINGS, SETTINGS.randomize, worker=Roles(rank, size) if size > 1 else None
         )
         runner = runner_of(settings, algorithm, folder, {}, reduction=reduction, worlds=worlds)
         if resumed:
@@ -134,7 +135,12 @@ def test_what_all_have_alike_is_kept_once() -> None:
 @pytest.mark.parametrize(
     ("task", "worlds", "size", "said"),
     [
-        ("drone-hover", 10, 3, "10 worlds cannot be divided evenly among 3 workers of at least 2: give --num-envs 9"),
+        (
+            "drone-hover",
+            10,
+            3,
+            "10 worlds cannot be divided evenly among 3 workers that step at least 2 each: give --num-envs 9",
+        ),
         ("drone-hover", 2, 2, "2 worlds cannot be divided evenly"),
         ("MT10", 40, 2, "MT10 is a set of tasks, whose worlds stay in one process: leave out --workers"),
         ("hand-reorient", 40, 2, "the worlds of hand-reorient with this config cannot be divided"),

@@ -16,9 +16,7 @@ from together import at_once, together
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.algorithms.sac import SAC, SACConfig
-from rookery.policies.algorithms.td3 import TD3, TD3Config
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
-from rookery.policies.storage.transitions import Transitions
 from rookery.policies.training.reduction import ALONE
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
@@ -92,84 +90,6 @@ def test_two_halves_of_ppo_equal_the_whole(case, drop):
     assert config.schedule == "fixed" or len(set(rates)) > 1, "the rate has adapted"
     for ppo in (whole, *parts):
         ppo.close()
-
-
-def parts_of(batch: Transitions, half: slice) -> Transitions:
-    return Transitions(**{k: v[half] for k, v in vars(batch).items() if v is not None})
-
-
-@pytest.mark.parametrize(("kind", "config"), [(SAC, SACConfig), (TD3, TD3Config)])
-@pytest.mark.parametrize("central", [False, True])
-@pytest.mark.parametrize("more", [{}, {"priority_alpha": 0.5}, {"atoms": 11, "return_limit": 3.0}])
-def test_two_halves_of_a_batch_equal_the_whole(kind, config, central, more):
-    """Of SAC and TD3: the gradient steps on a batch, of which each learner has one half, and the statistics before."""
-    settings = {
-        "hidden": (16,),
-        "rollout_steps": 4,
-        "learning_starts": 8,
-        "batch": 32,
-        "buffer_size": 400,
-        "return_limit": 2.0,
-    }
-    settings |= {"critic": "central"} if central else {}
-    env = FakeEnv(6, agents=2, horizon=9, drop_out=True)
-    algorithms = [kind(env, config(**settings | more), seed=2) for _ in range(3)]
-    whole, *learners = (a.learners["point"] for a in algorithms)
-    if kind is SAC:
-        whole.compiled = None
-    for algorithm, reduction in zip(algorithms[1:], together(2), strict=True):
-        algorithm.share(reduction)
-    assert all(learner.reduction.size == 2 for learner in learners)
-    for learner in learners:
-        halve(
-            learner, kind(FakeEnv(3, agents=2, horizon=9, drop_out=True), config(**settings | more)).learners["point"]
-        )
-    obs, _ = env.reset(seed=3)
-    for _ in range(8):
-        action = torch.rand(6, 2, 1, generator=torch.Generator().manual_seed(4)) * 2 - 1
-        state, active = env.state, env.active["point"]
-        following, reward, terminated, truncated, info = env.step({"point": action})
-        final = info.get("final_observation", following)["point"]
-        given = (obs["point"], action, reward["point"], following["point"])
-        states = (state, env.state, info.get("final_state", state)) if central else ()
-        row = (*given, terminated, truncated, final, active, env.active["point"], *states)
-        whole.replay.add(*row)
-        for learner, half in zip(learners, HALVES, strict=True):
-            learner.replay.add(*(x[half] for x in row))
-        obs = following
-    whole.record_statistics(8)
-    at_once(*(lambda x=x: x.record_statistics(8) for x in learners))
-    for learner in learners:
-        torch.testing.assert_close(learner.norm.mean, whole.norm.mean)
-        torch.testing.assert_close(learner.norm.std, whole.norm.std)
-        if whole.returns is not None:
-            torch.testing.assert_close(learner.returns.scale, whole.returns.scale)
-    g = torch.Generator().manual_seed(5)
-    for step in range(5):
-        batch = whole.replay.take(torch.randint(90, (32,), generator=g), 0.97)
-        noise = torch.randn(whole.NOISES, 32, 1, generator=g)
-        want = whole.descend(batch, noise, torch.Generator().manual_seed(6), True)
-        calls = []
-        for learner, half in zip(learners, (slice(0, 13), slice(13, 32)), strict=True):
-            given = parts_of(batch, half), noise[:, half], torch.Generator().manual_seed(6), True
-            calls.append(partial(learner.descend, *given))
-        found = at_once(*calls)
-        torch.testing.assert_close(found[0] + found[1], want, rtol=1e-4, atol=1e-5)
-        for name, value in whole.parts().items():
-            if name.startswith(("returns.sum", "made")):
-                continue
-            for learner in learners:
-                torch.testing.assert_close(
-                    learner.parts()[name], value, rtol=1e-3, atol=1e-5, msg=lambda m, n=name, s=step: f"{s} {n}: {m}"
-                )
-
-
-def halve(learner: Any, half: Any) -> None:
-    """Give a learner the memory and the statistics of one with half of its worlds."""
-    learner.replay = half.replay
-    if learner.returns is not None:
-        half.returns.reduction = learner.reduction
-        learner.returns = half.returns
 
 
 def test_two_halves_of_supervised_regression_equal_the_whole():

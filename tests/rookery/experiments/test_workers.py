@@ -23,6 +23,7 @@ from rookery.experiments.ray_cluster import Cluster, versions
 from rookery.experiments.workers import Workers
 from rookery.policies.training import checkpoint
 from rookery.policies.training.distributed import Distributed
+from rookery.policies.training.lock import FILE as LOCK
 from rookery.policies.training.reduction import Reduction
 from rookery.sim.errors import RookeryError
 
@@ -56,7 +57,8 @@ def test_two_workers_learn_what_one_process_learns(tmp_path: Path, capsys: pytes
     weights = _algorithm(tmp_path / "two")["drone/parameters"].numel()
     observed = _algorithm(tmp_path / "two")["drone/observations.mean"].numel()
     for mine, theirs in zip(one, two, strict=True):
-        sent = theirs.pop("sent_bytes")  # two minibatches and two workers; see docs/scaling.md
+        sent, received = (theirs.pop(name) for name in ("sent_bytes", "received_bytes"))
+        assert sent == received  # two minibatches and two workers; see docs/scaling.md
         assert sent == pytest.approx(4 * weights * EPOCHS * 2 + 16 * observed, rel=0.05)
         for name in ("steps", "drone/value_loss", "drone/approx_kl", "drone/std", "drone/learning_rate"):
             assert theirs[name] == pytest.approx(mine[name], rel=1e-2, abs=1e-5), (mine["iteration"], name)
@@ -68,6 +70,81 @@ def test_two_workers_learn_what_one_process_learns(tmp_path: Path, capsys: pytes
             torch.testing.assert_close(value, want[name], rtol=1e-4, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
     capsys.readouterr()
     assert main(["eval", str(tmp_path / "two"), "--episodes", "4", "--json"]) == 0
+
+
+OFF_POLICY = ["train", "drone-hover", "--num-envs", "32", "--rollout-steps", "16", "--hidden", "16", "--batch", "64"]
+OFF_POLICY += ["--learning-starts", "600", "--seed", "3", "--randomize", "default", "--checkpoint-every", "10"]
+OFF_POLICY += ["--buffer-size", "8000", "--updates-per-step", "0.5"]
+
+
+def _transition_bytes(folder: Path, worlds: int, steps: int) -> float:
+    """Of rollouts on the wire, see docs/scaling.md."""
+    tensors = _algorithm(folder)
+    observed, acted = (tensors[f"drone.replay.{name}"].shape[-1] for name in ("observation", "action"))
+    return worlds * 4 * ((steps + 1) * observed + steps * (acted + 1.5))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["sac", "td3"])
+def test_two_workers_with_one_learner_learn_what_one_process_learns(algorithm: str, tmp_path: Path) -> None:
+    words = [*OFF_POLICY, "--algorithm", algorithm, "--steps", str(32 * 16 * 20)]
+    assert main([*words, "--out", str(tmp_path / "one")]) == 0
+    assert main([*words, "--out", str(tmp_path / "two"), "--workers", "2", "--worker-cpus", "0.5"]) == 0
+    one, two = (_rows(tmp_path / name) for name in ("one", "two"))
+    assert len(one) == len(two) == 20
+    rollouts = _transition_bytes(tmp_path / "two", 16, 16)
+    tensors = _algorithm(tmp_path / "two")
+    policy = sum(x.numel() for name, x in tensors.items() if name.startswith("drone.actor."))
+    weights = 4 * (policy + 2 * tensors["drone.norm.mean"].numel()) + len(tensors["generator"])
+    for mine, theirs in zip(one, two, strict=True):
+        assert theirs.pop("staleness") == 0
+        assert theirs.pop("received_bytes") == pytest.approx(rollouts, rel=0.05)
+        assert theirs.pop("sent_bytes") == pytest.approx(weights, rel=0.05)
+        assert theirs.keys() == mine.keys()
+        for name in mine.keys() - {"seconds", "samples_per_s", "collect_s", "learn_s"}:
+            assert theirs[name] == pytest.approx(mine[name], rel=1e-2, abs=1e-4), (mine["iteration"], name)
+    assert "drone/critic_loss" in mine
+    want = _algorithm(tmp_path / "one")
+    for name, value in tensors.items():
+        if name.startswith(("drone.norm.", "drone.replay.")):
+            torch.testing.assert_close(value, want[name], rtol=1e-3, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+    # three workers, of whom one learns while two act, go on from there, and one process from them
+    resumed = ["train", "--resume", str(tmp_path / "two"), "--steps"]
+    more = ["--workers", "3", "--worker-cpus", "0.3", "--staleness", "1"]
+    assert main([*resumed, str(32 * 16 * 26), *more]) == 0
+    rows = _rows(tmp_path / "two")[20:]
+    assert [row["staleness"] for row in rows] == [0, 1, 1, 1, 1, 1]
+    received = [row["received_bytes"] for row in rows]
+    assert received == pytest.approx([_transition_bytes(tmp_path / "two", 32, 16)] * 6, rel=0.05)
+    assert main([*resumed, str(32 * 16 * 27)]) == 0
+    assert _steps(tmp_path / "two") == 32 * 16 * 27
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "staleness"), [(2, 0), (3, 1)])
+@pytest.mark.parametrize("learner", [True, False])
+def test_a_killed_learner_or_actor_is_replaced(learner: bool, count: int, staleness: int, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "rookery", *OFF_POLICY, "--algorithm", "sac", "--steps", "100000000"]
+    command += ["--workers", str(count), "--worker-cpus", "0.3", "--staleness", str(staleness), "--out", str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+    _wait_for(lambda: _steps(folder) > 0)
+    family = _family(process)
+    workers = [p for p in family if "RayTrainWorker" in " ".join(p.cmdline())]
+    assert len(workers) == count
+    holder = int((folder / LOCK).read_text())  # the learner holds the lock of the run
+    next(p for p in workers if (p.pid == holder) is learner).kill()
+    before, made = _steps(folder), int(_rows(folder)[-1]["steps"])
+    assert made - before <= 10 * 32 * 16 + 32 * 16
+    _wait_for(lambda: _steps(folder) > before + 32 * 16 * 20)
+    made = [row["steps"] for row in _rows(folder)]
+    assert made == [32 * 16 * (i + 1) for i in range(len(made))], "no iteration twice, and none left out"
+    assert max(row["staleness"] for row in _rows(folder)) == staleness
+    family += _family(process)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(120) == 130
+    assert "interrupted and saved; resume with: rookery train --resume" in process.stderr.read().decode()
+    _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 30)
 
 
 @pytest.mark.slow
@@ -92,8 +169,14 @@ def _sum(rank: int, size: int, port: int, out: Any) -> None:
     x = reduction.sum(torch.arange(6.0).reshape(2, 3).t() + rank)  # not contiguous
     largest = reduction.max(torch.tensor([rank, -rank]))
     gathered = reduction.gather({"rank": rank})
+    before = reduction.sent, reduction.received
+    told = reduction.broadcast(torch.arange(10.0) * (rank == 0))
+    messages = reduction.collect(bytes([rank]) * rank * 100)  # none at all of rank 0
+    sent, received = reduction.sent - before[0], reduction.received - before[1]
+    reduction.sent, reduction.received = before
     alike = same_everywhere(torch.ones(3), reduction), same_everywhere(torch.full((3,), float(rank)), reduction)
-    out.put((rank, x.tolist(), largest.tolist(), gathered, alike, reduction.sent))
+    messaged = (told.tolist(), messages, sent, received)
+    out.put((rank, x.tolist(), largest.tolist(), gathered, alike, reduction.sent, messaged))
     dist.destroy_process_group()
 
 
@@ -107,13 +190,18 @@ def test_sums_over_processes() -> None:
     for process in processes:
         process.join(60)
     want = (3 * torch.arange(6.0).reshape(2, 3).t() + 3).tolist()
-    for rank, x, largest, gathered, alike, sent in found:
+    for rank, x, largest, gathered, alike, sent, messaged in found:
         assert x == want
         assert largest == [2, 0]
         assert gathered == ([{"rank": 0}, {"rank": 1}, {"rank": 2}] if rank == 0 else None)
         assert alike == (True, False)
         # of each tensor 2 (S - 1) / S: 6 floats, 2 and four times 12 whole numbers
         assert sent == pytest.approx(4 / 3 * (6 * 4 + 2 * 8 + 4 * 12 * 8))
+        told, messages, sent, received = messaged
+        assert told == list(range(10))
+        assert messages == ([b"", b"\1" * 100, b"\2" * 200] if rank == 0 else None)
+        # 40 bytes to each of the two others
+        assert (sent, received) == pytest.approx(((80.0, 300.0), (100.0, 40.0), (200.0, 40.0))[rank])
 
 
 def _free_port() -> int:
@@ -206,7 +294,7 @@ def test_two_machines_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         _wait_for(lambda: _steps(tmp_path / "run") > before + 32 * 8 * 20, 180)
         process.send_signal(signal.SIGTERM)
         assert process.wait(120) in (130, 143)
-        with pytest.raises(RookeryError, match="4 workers of 1 processors need 4, and the cluster has 2"):
+        with pytest.raises(RookeryError, match="4 workers of 1 processors need 4, and the cluster has [23]:"):
             Cluster(nodes.address, 4, 1.0).__enter__()
         monkeypatch.setattr(ray_cluster, "versions", lambda: versions() | {"numpy": "0.1"})
         with (
@@ -229,6 +317,9 @@ def test_two_machines_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             ["--workers", "2", "--ray", "127.0.0.1:9"],
             "no Ray cluster answers at 127.0.0.1:9: start one with `ray start",
         ),
+        (["--staleness", "1"], "--staleness 1 is of several processes: give --workers 2 or more"),
+        (["--workers", "1", "--staleness", "1"], "one worker learns while the others act: give --workers 2 or more"),
+        (["--workers", "2", "--staleness", "-1"], "--staleness must be at least 0, got -1"),
         (["--workers", "2", "--viewer"], "--viewer shows a training in this process"),
     ],
 )

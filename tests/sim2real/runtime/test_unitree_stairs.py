@@ -58,11 +58,17 @@ STEP_M, STEPS = 0.1, 9
 TILE = {"terrain_rows": 1, "terrain_columns": 1, "terrain_step_m": STEP_M}
 
 
-def robot(terrain: str = "stairs_up", seed: int = 0, control_dt: float = 0.002, noise: float = 1.0) -> JointVehicle:
+def robot(
+    terrain: str = "stairs_up",
+    seed: int = 0,
+    control_dt: float = 0.002,
+    noise: float = 1.0,
+    timeout_s: float = TIMEOUT_S,
+) -> JointVehicle:
     """A Go2 that lies on terrain."""
     config: dict[str, Any] = {"terrain": terrain, "dt": DRIVE_DT, "control_dt": control_dt} | TILE
     env = rookery.make("go2-velocity", num_envs=1, seed=seed, config=config)
-    return JointVehicle(env, seed=seed, noise=noise, timeout_s=TIMEOUT_S)
+    return JointVehicle(env, seed=seed, noise=noise, timeout_s=timeout_s)
 
 
 @pytest.fixture(scope="session")
@@ -76,9 +82,7 @@ class Climb(DdsWalk):
 
     def connect(self, seed: int) -> Any:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                test_unitree_faults, "vehicle", lambda control_dt, seed: robot(control_dt=control_dt, seed=seed)
-            )
+            patch.setattr(test_unitree_faults, "vehicle", robot)
             return super().connect(seed)
 
 

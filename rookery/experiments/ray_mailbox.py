@@ -1,0 +1,93 @@
+"""Messages from processes of a Ray cluster to the command, and its wish to stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Letters:
+    """Messages between workers and the command, in a process of Ray's."""
+
+    def __init__(self) -> None:
+        self.waiting: list[dict[str, Any]] = []
+        self.stopping = False
+        self.end: dict[str, Any] | None = None
+        self.failure = ""
+
+    def put(self, row: dict[str, Any]) -> bool:
+        self.waiting.append(row)
+        return self.stopping
+
+    def take(self) -> list[dict[str, Any]]:
+        rows = self.waiting
+        self.waiting = []
+        return rows
+
+    def stop(self) -> None:
+        self.stopping = True
+
+    def finish(self, result: dict[str, Any]) -> None:
+        self.end = result
+
+    def fail(self, message: str) -> None:
+        self.failure = self.failure or message
+
+    def ends(self) -> tuple[dict[str, Any] | None, str]:
+        return self.end, self.failure
+
+
+class WorkerMailbox:
+    """A worker's rows, its end, and the command's wish to stop.
+
+    Args:
+        actor: the process that keeps them.
+    """
+
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+        self._reply: Any = None
+        self._asked: Any = None
+        import ray
+
+        self._get = ray.get
+
+    def put(self, row: dict[str, Any]) -> None:
+        """A row of the log, by the worker of rank 0; it does not wait."""
+        self._reply = self.actor.put.remote(row)
+
+    def wanted(self) -> bool:
+        """True once the command wants to stop, as the reply to the latest row says."""
+        return self._reply is not None and bool(self._get(self._reply))
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """The end of a training."""
+        self._get(self.actor.finish.remote(result))
+
+    def fail(self, message: str) -> None:
+        """An error that starting anew does not mend."""
+        self._get(self.actor.fail.remote(message))
+
+    def stop(self) -> None:
+        """Ask the workers to stop after their iteration; it does not wait."""
+        self.actor.stop.remote()
+
+    def rows(self, wait: bool = True) -> list[dict[str, Any]]:
+        """Rows since the last call; without `wait` those of an answer that is there already."""
+        import ray
+
+        if self._asked is None:
+            self._asked = self.actor.take.remote()
+        if not wait and not ray.wait([self._asked], timeout=0)[0]:
+            return []
+        rows: list[dict[str, Any]] = self._get(self._asked)
+        self._asked = None
+        return rows
+
+    def result(self) -> dict[str, Any] | None:
+        """The result of a training that has ended; None before."""
+        found: dict[str, Any] | None = self._get(self.actor.ends.remote())[0]
+        return found
+
+    def error(self) -> str:
+        """Sentence of a worker that cannot go on; "" without one."""
+        return str(self._get(self.actor.ends.remote())[1])
