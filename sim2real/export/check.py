@@ -133,8 +133,8 @@ def read_bundle_contract(folder: Path) -> Contract:
         for name in files.values():
             if not (folder / name).is_file():
                 raise RookeryError(
-                    f"{folder} has no {name}, and --check compares all files of a bundle: `rookery export RUN --out DIR` "
-                    "without --target writes one."
+                    f"{folder} has no {name}, so it is no whole bundle: `rookery export RUN --out DIR` without --target writes "
+                    "one."
                 )
     return contract
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,12 +31,22 @@ class Address:
     options: Mapping[str, str]
 
     def option(self, name: str, default: float) -> float:
-        """A number among the options."""
+        """A finite number among the options."""
         text = self.options.get(name)
         try:
-            return default if text is None else float(text)
+            value = default if text is None else float(text)
         except ValueError:
-            raise RookeryError(f"{name} must be a number in {self.url}, got {text!r}.") from None
+            value = math.nan
+        if not math.isfinite(value):
+            raise RookeryError(f"{name} must be a number in {self.url}, got {text!r}.")
+        return value
+
+    def hover_share(self) -> float:
+        """The option `hover`: the share of the thrust at which a multirotor hovers, 0 where it is not known."""
+        share = self.option("hover", 0.0)
+        if not 0.0 <= share < 1.0:
+            raise RookeryError(f"hover must be a share from 0 to below 1 in {self.url}.")
+        return share
 
     def whole(self, name: str, default: int, most: int) -> int:
         """A whole number from 0 to `most` among the options."""
@@ -66,7 +77,14 @@ def parse_address(url: str) -> Address:
         raise RookeryError(f"{url!r} is no address ({error}): write protocol://host:port.") from None
     if not parts.scheme or "://" not in url:
         raise RookeryError(f"{url!r} is no address: write protocol://host:port, such as mavlink://:14540.")
-    return Address(url, parts.scheme, parts.hostname or "", port, parts.path.lstrip("/"), dict(parse_qsl(parts.query)))
+    return Address(
+        url,
+        parts.scheme,
+        parts.hostname or "",
+        port,
+        parts.path.lstrip("/"),
+        dict(parse_qsl(parts.query, keep_blank_values=True)),
+    )
 
 
 def bind_udp(host: str, port: int, what: str) -> socket.socket:

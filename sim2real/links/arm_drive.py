@@ -31,6 +31,7 @@ from rookery.sim2real.export import chain_c
 from rookery.sim2real.export.joints_c import JointsC
 from rookery.sim2real.export.native import compile_library
 from rookery.sim2real.export.tool_c import ToolC
+from rookery.sim2real.links.joints import no_joints
 from rookery.sim2real.runtime.reading import Array
 
 KINDS = ("cartesian", "pose", "joint_position")
@@ -242,7 +243,7 @@ def check_arm(group: ContractGroup) -> Actuation:
     """
     actuation = group.actuation
     if actuation is None or not actuation.joints:
-        raise RookeryError("the contract does not say what lies between actions and joints: export the policy again.")
+        raise no_joints(actuation)
     if group.spec.action.kind not in KINDS or actuation.references is None:
         raise RookeryError(
             f"the policy's action kind is {group.spec.action.kind}, and a link to an arm sends joint positions: train with "

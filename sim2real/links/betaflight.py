@@ -90,9 +90,7 @@ class BetaflightLink(Link):
         self._hold_s = address.option("hold", HOLD_S)
         if not 2.0 * PERIOD_S <= self._hold_s <= 10.0:
             raise RookeryError(f"hold must be from {2 * PERIOD_S:g} to 10 s in {address.url}.")
-        self._hover = address.option("hover", 0.0)
-        if not 0.0 <= self._hover < 1.0:
-            raise RookeryError(f"hover must be a share from 0 to below 1 in {address.url}.")
+        self._hover = address.hover_share()
         port = address.whole("tracker", 0, 65535)
         if port == 0:
             raise RookeryError(

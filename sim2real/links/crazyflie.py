@@ -335,7 +335,10 @@ class _Radio:
             raise RookeryError("a Crazyradio needs cflib, which is under the GPL: pip install cflib.") from None
         cflib.crtp.init_drivers()
         self.name = f"radio://{address.path}"
-        self._driver: Any = cflib.crtp.get_link_driver(self.name, None, lambda message: None)
+        try:
+            self._driver: Any = cflib.crtp.get_link_driver(self.name, None, lambda message: None)
+        except Exception:  # its errors share no base class
+            self._driver = None
         if self._driver is None:
             raise RookeryError(f"{address.url}: there is no Crazyradio, or {self.name} is none of its addresses.")
         from cflib.crtp.crtpstack import CRTPPacket

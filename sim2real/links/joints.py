@@ -7,12 +7,22 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.runtime.reading import Array
 
 KINDS = ("leg_position", "joint_position")
 """Action kinds whose commands are angles of joints."""
+
+
+def no_joints(actuation: Actuation | None) -> RookeryError:
+    """The error where a link to joints gets the contract of a robot without any."""
+    if actuation is not None and actuation.multirotor is not None:
+        return RookeryError(
+            "the policy flies a multirotor, and the link is to a robot with joints: take another bundle."
+        )
+    return RookeryError("the contract does not say what lies between actions and joints: export the policy again.")
 
 
 class JointTargets:
@@ -32,9 +42,7 @@ class JointTargets:
     def __init__(self, group: ContractGroup) -> None:
         actuation, action = group.actuation, group.spec.action
         if actuation is None or not actuation.joints:
-            raise RookeryError(
-                "the contract does not say what lies between actions and joints: export the policy again."
-            )
+            raise no_joints(actuation)
         if action.kind not in KINDS:
             raise RookeryError(
                 f"the policy's action kind is {action.kind}, and a link to joints takes angles ({', '.join(KINDS)})."

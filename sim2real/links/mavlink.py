@@ -84,7 +84,7 @@ class MavlinkLink(Link):
         self._mav = dialect()
         self._clock = clock
         self._host, self._port = address.host or "0.0.0.0", address.port or PORT
-        self._hover = address.option("hover", 0.0)
+        self._hover = address.hover_share()
         self._system = address.whole("system", 0, 255)
         self._loss_s = address.option("loss", OFFBOARD_LOSS_S)
         self._thrust = _thrust_of(group)

@@ -86,8 +86,8 @@ def check_joints(log: JointLog, robot: JointedRobot, degrees: bool) -> JointLog:
         notes.append(
             f"{_names(log, ~moving)} do not move: what is said of them comes from other joints or from nothing."
         )
-    notes += _saturation(log, robot)
-    return judge_velocities(replace(log, notes=(*log.notes, *notes)))
+    log = judge_velocities(replace(log, notes=(*log.notes, *notes)))  # first: those that err ask for wrong torques
+    return replace(log, notes=(*log.notes, *_saturation(log, robot)))
 
 
 def _check_angles(log: JointLog, robot: JointedRobot, degrees: bool) -> None:
@@ -100,9 +100,11 @@ def _check_angles(log: JointLog, robot: JointedRobot, degrees: bool) -> None:
         if wrong.any():
             column = int(np.flatnonzero(wrong)[0])
             in_degrees = np.abs(values[:, column]).max() > 2.0 * np.pi
-            hint = (
-                "give --degrees if these are degrees" if in_degrees and not degrees else "check the order of the joints"
-            )
+            hint = "check the order of the joints"
+            if degrees:
+                hint += ", and leave --degrees out if these are radians"
+            elif in_degrees:
+                hint = "give --degrees if these are degrees"
             raise RookeryError(
                 f"{log.source}: {name} of {log.joints[column]} goes from {values[:, column].min():.3g} to "
                 f"{values[:, column].max():.3g} rad, and {robot.name}'s joint from {robot.lower[column]:.3g} to "

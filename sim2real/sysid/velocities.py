@@ -55,8 +55,11 @@ def judge_velocities(log: JointLog) -> JointLog:
     spread = float(np.std(factor[there]))
     alike = spread < max(2.0 * float(np.nanmean(error[there])), 0.005)
     period = 1e3 * float(np.median(np.diff(log.time)))
+    mean = float(np.nanmean(factor[there]))
     why = (
-        f"all joints by about the same factor, so the sample period may be {period * float(np.nanmean(factor)):.3g} ms and not "
+        "they are in degrees/s, as it seems"
+        if alike and abs(mean * 180.0 / np.pi - 1.0) < 0.2
+        else f"all joints by about the same factor, so the sample period may be {period * mean:.3g} ms and not "
         f"{period:.3g} ms"
         if alike
         else "by different factors for different joints, so that it is not the sample rate alone"

@@ -15,11 +15,10 @@ from rookery.tasks.volleyball.skill import APEX, FLIGHT
 SLACK = 0.05
 """Share of a range's width that draws may leave free at each end."""
 WORLDS = {
-    "drone-hover": 2000, "table-reach": 150, "table-push": 150, "table-pick-place": 150, "panda-lift": 150,
-    "dual-panda-handover": 150, "go2-velocity": 400, "go2arm-reach": 400, "volley-skill": 4000,
+    "drone-hover": 300, "table-reach": 150, "table-push": 150, "table-pick-place": 150, "panda-lift": 150,
+    "dual-panda-handover": 150, "go2-velocity": 400, "go2arm-reach": 400, "volley-skill": 1500,
 }  # fmt: skip
 """Worlds that are drawn of each task with ranges, whose simulation is never stepped."""
-CHEAP = ("drone-hover", "table-reach")
 NONE = {
     "drone-navigate": "travels to its goal", "go2-navigate": "travels to its goal", "drone-swap": "travels to its goal",
     "swarm-surround": "its goal moves", "swarm-escort": "its goal moves",
@@ -46,7 +45,7 @@ def drawn(task: str, worlds: int, **config: Any) -> tuple[Any, dict[str, torch.T
     return ranges, out
 
 
-@pytest.mark.parametrize("task", [t if t in CHEAP else pytest.param(t, marks=pytest.mark.slow) for t in WORLDS])
+@pytest.mark.parametrize("task", WORLDS)
 def test_episodes_draw_their_commands_from_the_whole_of_the_ranges_and_from_nothing_else(task: str) -> None:
     ranges, told = drawn(task, WORLDS[task])
     assert told.keys() == ranges.keys() and ranges
@@ -61,7 +60,7 @@ def test_episodes_draw_their_commands_from_the_whole_of_the_ranges_and_from_noth
 
 
 def test_ranges_follow_the_config() -> None:
-    ranges, told = drawn("drone-hover", 500, start_box_m=0.3)
+    ranges, told = drawn("drone-hover", 300, start_box_m=0.3)
     assert ranges["target"].high == (0.3,) * 3
     assert 0.28 < float(told["target"].abs().max()) <= 0.3 + 1e-6
     ranges, told = drawn("volley-skill", 200, skill="block")
@@ -69,7 +68,6 @@ def test_ranges_follow_the_config() -> None:
     assert float(told[FLIGHT].abs().max()) == 0.0 < float(told[APEX].min())
 
 
-@pytest.mark.slow  # every module of the tasks is imported
 def test_every_task_with_commands_states_ranges_or_is_named_here() -> None:
     stated, silent = set(), set()
     for task in task_names():

@@ -145,6 +145,10 @@ def make_robot(
 
 def _strip(spec: mujoco.MjSpec) -> None:
     """Leave bodies with their inertias and joints: what remains is the least that a physics step has to place."""
+    # first what refers to joints that are gone, such as a gripper's tendons and its servo
+    parts = (spec.actuators, spec.sensors, spec.equalities, spec.keys, spec.tendons, spec.excludes, spec.pairs)
+    for part in [p for group in parts for p in group]:
+        spec.delete(part)
     full = spec.compile()
     for body in spec.bodies[1:]:
         found = full.body(body.name)
@@ -152,7 +156,6 @@ def _strip(spec: mujoco.MjSpec) -> None:
         body.mass = float(found.mass[0])
         body.ipos, body.iquat, body.inertia = found.ipos, found.iquat, found.inertia
         body.fullinertia = [math.nan] * 6
-    parts = (spec.actuators, spec.sensors, spec.equalities, spec.keys, spec.tendons, spec.excludes, spec.pairs)
     things = (spec.geoms, spec.sites, spec.cameras, spec.lights, spec.meshes, spec.textures, spec.materials)
-    for part in [p for group in (*parts, *things) for p in group]:
+    for part in [p for group in things for p in group]:
         spec.delete(part)

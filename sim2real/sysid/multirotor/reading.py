@@ -20,6 +20,9 @@ PIECE_S = 1.2  # s, least time in the air of a stretch that is used
 FULL = 0.99
 """Command from which a motor counts as saturated."""
 SATURATED = 0.5
+FAR_M = 1e5  # m, where the resolution of a position ends
+OTHER_UNIT = 30.0
+"""Factor of the change of positions over velocities that only another unit makes."""
 AGREES = 0.15
 """Difference of the factor between rates and the change of the attitude from 1 that noise explains."""
 
@@ -42,9 +45,12 @@ def flight_log(table: Table, settings: LogSettings, drone: DroneParameters) -> M
     time = times(table, settings, len(position))
     pieces = check_times(source, time, bool(settings.skip_gaps), settings.time_unit is not None)
     norm = np.linalg.norm(quaternion, axis=1)
-    for name, values in (("position", position), ("quaternion", quaternion), ("motors", motors)):
-        if not np.isfinite(values).all():
-            raise RookeryError(f"{source}: {name} has values that are no numbers: leave such samples out.")
+    _finite(source, "position", position)
+    _finite(source, "quaternion", quaternion)
+    if np.abs(position).max() > FAR_M:
+        raise RookeryError(
+            f"{source}: positions go to {np.abs(position).max():.3g} m: give them in m from a place nearby."
+        )
     if np.abs(norm - 1.0).max() > 0.1:
         raise RookeryError(
             f"{source}: quaternions have lengths from {norm.min():.3g} to {norm.max():.3g}, and must have 1."
@@ -57,14 +63,23 @@ def flight_log(table: Table, settings: LogSettings, drone: DroneParameters) -> M
     return _in_the_air(log, drone)
 
 
+def _finite(source: str, name: str, values: Array) -> None:
+    if not np.isfinite(values).all():
+        raise RookeryError(f"{source}: {name} has values that are no numbers: leave such samples out.")
+
+
 def _motors(table: Table, drone: DroneParameters) -> Array | None:
     """[T, 4] commands in 0 to 1; thrusts in N become those that the nominal curve gives."""
+    count = len(table.components("motors"))
+    if count > len(AXES["motors"]):
+        raise RookeryError(f"{table.source} has {count} motors: multirotors of four rotors are identified.")
     motors = table.gather("motors", AXES["motors"])
     thrust = table.gather("thrust", AXES["motors"])
     if motors is None and thrust is not None:
         return np.vectorize(drone.speed_for_thrust)(thrust)
     if motors is None:
         return None
+    _finite(table.source, "motors", motors)
     if np.nanmax(motors) > 1.5 or np.nanmin(motors) < -0.01:
         low, high = float(np.nanmin(motors)), float(np.nanmax(motors))
         guess = (
@@ -84,10 +99,17 @@ def _velocity(table: Table, time: Array, position: Array, quaternion: Array, not
     body = table.gather("body_velocity", AXES["velocity"])
     if velocity is None and body is not None:
         velocity = turned(quaternion, body)
+    if velocity is not None:
+        _finite(table.source, "velocity", velocity)
     if velocity is None:
         notes.append("the log has no velocities: they are the change of the positions.")
         return derived
     factor = _factor(velocity, derived)
+    if abs(factor) > OTHER_UNIT:
+        raise RookeryError(
+            f"{table.source}: positions change {factor:.3g} times as fast as its velocities say: give both in m and m/s, or "
+            "leave the velocities out."
+        )
     if abs(factor - 1.0) > AGREES:
         notes.append(
             f"velocities disagree with the change of the positions, which is {factor:.2f} of them: that is used."
@@ -102,6 +124,7 @@ def _rate(table: Table, settings: LogSettings, time: Array, quaternion: Array, n
     if rate is None:
         notes.append("the log has no angular velocities: they are the change of the attitude.")
         return derived
+    _finite(table.source, "angular_velocity", rate)
     rate = rate * (np.pi / 180.0 if settings.degrees else 1.0)
     factor = _factor(rate, derived)
     if abs(factor * 180.0 / np.pi - 1.0) < 0.3:

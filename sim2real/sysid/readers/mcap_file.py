@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.sysid.readers.reading import needs
+from rookery.sim2real.sysid.readers.reading import needs, one_line
 from rookery.sim2real.sysid.table import Table, merge
 
 OURS = "rookery.Step"
@@ -50,7 +50,7 @@ def read(path: Path) -> Table:
                 if schema is not None and schema.name == OURS and channel.topic == topic:
                     steps.append(json.loads(message.data))
     except (McapError, ValueError, KeyError, struct.error) as error:
-        raise RookeryError(f"{path} is a damaged MCAP file: {error}.") from error
+        raise RookeryError(f"{path} is a damaged MCAP file: {one_line(error)}.") from error
     flown = [s for s in steps if s.get("phase") == "policy" and "command" in s and "measured" in s]
     if len(flown) < 2:
         raise RookeryError(f"{path} has {len(flown)} steps of a policy with measurements and commands, and needs many.")

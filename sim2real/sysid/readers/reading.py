@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -32,11 +33,35 @@ def read_table(path: Path) -> Table:
     module = importlib.import_module(f"rookery.sim2real.sysid.readers.{READERS[suffix]}")
     read = cast(Callable[[Path], Table], module.read)
     try:
-        return read(path)
-    except Damaged as error:
-        raise RookeryError(f"{path} cannot be read as {suffix or 'a bag'}: {error}.") from error
+        table = read(path)
+    except RookeryError:
+        raise
     except OSError as error:
-        raise RookeryError(f"cannot read {path}: {error.strerror or error}.") from error
+        raise RookeryError(f"cannot read {path}: {one_line(error.strerror or error)}.") from error
+    # what stands in a file may be of any type and anywhere missing
+    except (Damaged, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
+        raise RookeryError(f"{path} cannot be read as {suffix or 'a bag'}: {one_line(error)}.") from error
+    _check_lengths(table)
+    return table
+
+
+def one_line(error: object) -> str:
+    """An error of another library as a part of one sentence."""
+    said = " ".join(str(error).split()).rstrip(".")
+    return said if len(said) <= 200 else said[:197] + "..."
+
+
+def _check_lengths(table: Table) -> None:
+    """Every column has a value in every sample."""
+    lengths = {name: len(values) for name, values in table.columns.items()}
+    if not lengths or not all(lengths.values()):
+        raise RookeryError(f"{table.source} has no samples.")
+    first, length = next(iter(lengths.items()))
+    for name, other in lengths.items():
+        if other != length:
+            raise RookeryError(
+                f"{table.source} has {length} samples of {first} and {other} of {name}: a log has as many of each."
+            )
 
 
 def needs(package: str, path: Path) -> RookeryError:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.sysid.readers.reading import needs
+from rookery.sim2real.sysid.readers.reading import needs, one_line
 from rookery.sim2real.sysid.readers.ulog import continuous
 from rookery.sim2real.sysid.table import Table, merge
 
@@ -41,7 +41,7 @@ def read(path: Path) -> Table:
                 message = reader.deserialize(data, connection.msgtype)
                 read.setdefault(connection.topic, []).append((_stamp(message, stamp), message))
     except (AnyReaderError, KeyError, ValueError, AttributeError) as error:
-        raise RookeryError(f"{path} is no ROS 2 recording that can be read: {error}.") from error
+        raise RookeryError(f"{path} is no ROS 2 recording that can be read: {one_line(error)}.") from error
     first = min((stamp for listed in read.values() for stamp, _ in listed), default=0)
     messages = {topic: [(1e-9 * (stamp - first), m) for stamp, m in listed] for topic, listed in read.items()}
     odometry = [t for t, kind in kinds.items() if kind == ODOMETRY and t in messages]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.links.frames import rotation_from_ned
-from rookery.sim2real.sysid.readers.reading import needs
+from rookery.sim2real.sysid.readers.reading import needs, one_line
 from rookery.sim2real.sysid.table import Table, merge
 
 Array = NDArray[np.float64]
@@ -33,8 +34,10 @@ def read(path: Path) -> Table:
         raise needs("pyulog", path) from None
     try:
         log = ULog(str(path), list(TOPICS))
-    except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-        raise RookeryError(f"{path} is a damaged ULog file: {error}.") from error
+    except Exception as error:  # pyulog's share no base class, and bytes may lead it anywhere
+        if isinstance(error, OSError) and error.errno != errno.EINVAL:  # that is a place in the file that there is not
+            raise
+        raise RookeryError(f"{path} is a damaged ULog file: {one_line(error)}.") from error
     found: dict[str, Any] = {data.name: data.data for data in reversed(log.data_list)}
     missing = [t for t in TOPICS if t not in found or any(f not in found[t] for f in TOPICS[t])]
     if missing:

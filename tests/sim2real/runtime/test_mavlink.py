@@ -24,6 +24,9 @@ from pymavlink import mavutil
 from pymavlink.dialects.v20 import common as mav
 
 import rookery
+import rookery.policies
+from rookery.sim.errors import RookeryError
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.links.frames import (
     from_frd,
     from_ned,
@@ -34,6 +37,8 @@ from rookery.sim2real.links.frames import (
     yaw_to_ned,
 )
 from rookery.sim2real.links.mavlink import MavlinkLink
+from rookery.sim2real.links.opening import open_link
+from rookery.sim2real.runtime.clock import MonotonicClock
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.mavlink import MavlinkDrone
 from rookery.sim2real.vehicles.mission import EARTH_M, HOME, to_global
@@ -49,6 +54,7 @@ from tests.sim2real.runtime.processes import (
 )
 
 CLIENT = Path(__file__).with_name("mavsdk_client.py")
+ZOO = Path(rookery.policies.__file__).parent / "zoo"
 
 
 def options(station: int, listen: int) -> list[str]:
@@ -199,10 +205,39 @@ def test_refusals(hover_bundle: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert "is another program using it" in said
     assert "unknown protocol" in run_refused(["fly", bundle, "--link", "mavlnk://:14540"])
     assert "unknown option" in run_refused(["fly", bundle, "--link", f"mavlink://:{port}?hovr=0.5"])
+    run = run_refused(["fly", str(ZOO / "drone-hover"), "--dry-run"])
+    assert "it is no whole bundle" in run and "--check" not in run
     bad = tmp_path / "safety.toml"
     bad.write_text("[limits]\ntilt_degrees = 3\n")
     assert "tilt_deg" in run_refused(["fly", bundle, "--dry-run", "--safety", str(bad)])
     assert "takes no command" in run_refused(["fly", bundle, "--dry-run", "--command", "goal=1,2,3"])
+
+
+@pytest.mark.parametrize("share", ["5", "1", "-0.1", "nan", "inf", "half", ""])
+def test_shares_that_are_none_are_refused(share: str) -> None:
+    group = Contract.read(ZOO / "drone-hover").groups["drone"]
+    for protocol in ("mavlink://:14540", "betaflight://127.0.0.1"):
+        with pytest.raises(RookeryError, match="hover must be"):
+            open_link(
+                f"{protocol}?tracker=14810&hover={share}".replace("14540?tracker=14810&", "14540?"),
+                group,
+                MonotonicClock(),
+            )
+
+
+@pytest.mark.parametrize("url", ["unitree://lo", "dynamixel:///dev/null", "franka://127.0.0.1"])
+def test_a_drones_policy_drives_no_joints(url: str) -> None:
+    with pytest.raises(RookeryError, match="flies a multirotor, and the link is to a robot with joints"):
+        open_link(url, Contract.read(ZOO / "drone-hover").groups["drone"], MonotonicClock())
+
+
+def test_a_crazyradio_that_is_not_there_is_said() -> None:
+    pytest.importorskip("cflib")
+    for path in ("", "0/80/2M/E7E7E7E7E7", "x/y"):
+        with pytest.raises(RookeryError, match="there is no Crazyradio"):
+            open_link(
+                f"crazyflie://radio/{path}", Contract.read(ZOO / "drone-hover").groups["drone"], MonotonicClock()
+            ).open()
 
 
 def unit(values: list[float]) -> np.ndarray:

@@ -199,6 +199,12 @@ def test_a_log_of_another_robot_is_refused():
         identify_joints(find_robot("go2"), swapped)
 
 
+def test_an_arm_is_identified_without_its_gripper():
+    """What refers to the fingers goes with them: tendons and their servo."""
+    robot = find_robot("panda")
+    assert (robot.family, robot.model.nv, robot.model.ntendon) == ("arm", 7, 0)
+
+
 def test_unknown_quantities_are_refused():
     with pytest.raises(RookeryError, match=r"frictio"):
         joint_parameters(find_robot("go2"), ["frictio"])

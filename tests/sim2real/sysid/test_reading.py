@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import struct
 
 import numpy as np
@@ -126,6 +127,55 @@ def test_damaged_and_unknown_files(tmp_path):
     (tmp_path / "log.toml").write_text("kpp = 1\n")
     with pytest.raises(RookeryError, match=r"kpp"):
         beside(tmp_path / "log.npz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"time": TIME[:0], "position": POSITION[:0], "target": TARGET[:0]}, "has no samples"),
+        ({"target": TARGET[:-3]}, "has 1000 samples of time and 997 of target"),
+        ({"kp": 20.0, "kd": math.nan}, "kd must be a number from 0"),
+        ({"kp": -20.0, "kd": 1.0}, "kp must be a number from 0"),
+        ({"kp": np.array([1.0, 2.0]), "kd": 1.0}, "or one for each of the 3 joints"),
+        ({"kp": "stiff", "kd": 1.0}, "got 'stiff'"),
+        ({"time": None, "rate": 0.0}, "rate must be a number of Hz above 0"),
+        ({"time": None, "rate": "fast"}, "rate must be a number of Hz above 0"),
+        ({"time": None, "rate": np.array([100.0, 200.0])}, "rate must be a number of Hz above 0"),
+    ],
+)
+def test_numbers_of_a_file_that_are_none_or_too_few(tmp_path, changes, sentence):
+    with pytest.raises(RookeryError, match=sentence) as error:
+        read_table(written(tmp_path, **changes))
+    assert "\n" not in str(error.value)
+
+
+def test_velocities_in_degrees_are_told_and_not_used(tmp_path):
+    log = read(written(tmp_path, velocity=np.degrees(np.gradient(POSITION, TIME, axis=0))))
+    assert log.velocity is None and "they are in degrees/s, as it seems" in log.notes[-1]
+
+
+def test_degrees_for_radians(tmp_path):
+    bent = dataclasses.replace(nominal_leg(), upper=np.array([1.0, 2.0, -0.8]))  # as a Go2's calf
+    with pytest.raises(RookeryError, match="leave --degrees out if these are radians"):
+        joint_log(read_table(written(tmp_path)), dataclasses.replace(GAINS, degrees=True), bent)
+
+
+@pytest.mark.parametrize("kind", [".ulg", ".mcap", ".db3", ".npz", ".csv", ""])
+def test_bytes_of_any_kind_are_one_sentence(tmp_path, kind):
+    """Behind a valid beginning, where a format has one."""
+    pytest.importorskip("pyulog")
+    rng = np.random.default_rng(0)
+    begin = {".ulg": b"ULog\x01\x12\x35\x01", ".mcap": b"\x89MCAP0\r\n", ".csv": b"time,x\n"}.get(kind, b"")
+    for n in range(20):
+        path = tmp_path / f"{n}" if not kind else tmp_path / f"{n}{kind}"
+        if kind:
+            path.write_bytes(begin + rng.bytes(30 * n))
+        else:
+            path.mkdir()
+            (path / "metadata.yaml").write_bytes(b"a: [b\n" + rng.bytes(n))
+        with pytest.raises(RookeryError) as error:
+            read_table(path)
+        assert "\n" not in str(error.value) and str(error.value).endswith("."), str(error.value)
 
 
 def test_columns_that_are_not_there():
