@@ -27,13 +27,16 @@ class CommandLimits:
         self.ranges: dict[str, CommandRange] = {}
         self._library = library
         self._ends: dict[str, tuple[Array, Array]] = {}
+        self._places: dict[str, tuple[int, int]] = {}  # of the ends in memory
         for name, span in ranges.items():
             self.replace(name, span)
 
     def replace(self, name: str, span: CommandRange) -> None:
         """Put another range in force, such as an operator's own."""
         self.ranges[name] = span
-        self._ends[name] = np.array(span.low, np.float32), np.array(span.high, np.float32)
+        low, high = np.array(span.low, np.float32), np.array(span.high, np.float32)
+        self._ends[name] = low, high
+        self._places[name] = low.ctypes.data, high.ctypes.data
 
     def hold(self, values: dict[str, Array]) -> list[str]:
         """Hold commands within their ranges.
@@ -46,14 +49,17 @@ class CommandLimits:
             Names of those that were changed.
         """
         changed = []
-        for name, (low, high) in self._ends.items():
+        for name, (low, high) in self._places.items():
             asked, about = values.get(name), values.get(self.ranges[name].relative_to)
             if asked is None or (self.ranges[name].relative_to and about is None):
                 continue
             held = np.array(asked, np.float32)
             origin = None if about is None else np.ascontiguousarray(about, np.float32)
+            size = self._ends[name][0].size
+            if held.size != size or (origin is not None and origin.size != size):  # the controller refuses it
+                continue
             where = None if origin is None else origin.ctypes.data
-            if self._library.safety_hold(held.ctypes.data, low.ctypes.data, high.ctypes.data, where, held.size):
+            if self._library.safety_hold(held.ctypes.data, low, high, where, held.size):
                 values[name] = held
                 changed.append(name)
         return changed

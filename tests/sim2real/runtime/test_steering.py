@@ -192,6 +192,10 @@ def test_commands_are_held_and_told_by_name() -> None:
     assert limits.hold(values) == []
     assert limits.hold({"target": asked}) == []  # nobody tells where it is
     assert limits.hold({"position": asked}) == []
+    for wrong in (np.zeros(2, np.float32), np.full(9, 5.0, np.float32), np.float32(7.0)):
+        assert (
+            limits.hold({"target": wrong, "position": asked}) == limits.hold({"target": asked, "position": wrong}) == []
+        )
     walk = CommandLimits(library(), {VELOCITY: CommandRange((-1.0, 0.0, 0.2), (1.0, 0.0, 0.3))})
     values = {VELOCITY: np.array((math.inf, -1e-9, 0.0), np.float32)}
     assert walk.hold(values) == [VELOCITY]
