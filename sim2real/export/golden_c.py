@@ -30,6 +30,8 @@ def golden_header(policy: Policy, prefix: str, header: str) -> str:
     memory = plain.state_size > 0
     events = len(plain.events)
     none = f"    static const unsigned char events[{events}] = {{0u}}; /* none happens */\n" if events else ""
+    given = "events, " * (events > 0) + "&memory, " * memory + "logits, " * (plain.options > 0)
+    logits = f"        float logits[{plain.options}];\n" if plain.options else ""
     tables = "\n\n".join(
         f"static const float {prefix}_golden_{name}[{len(values)}][{values.shape[1]}] = {{\n"
         + ",\n".join("    {" + ", ".join(literal(float(v)) for v in row) + "}" for row in values)
@@ -55,8 +57,8 @@ static inline float {prefix}_golden_error(void)
 {none}{f"    {prefix}_memory memory;" + chr(10) * 2 + f"    {prefix}_reset(&memory);" if memory else ""}
     for (row = 0; row < {len(rows)}; row++) {{
         float action[{outputs}];
-
-        {prefix}_policy({prefix}_golden_observation[row], {"events, " * (events > 0)}{"&memory, " * memory}action);
+{logits}
+        {prefix}_policy({prefix}_golden_observation[row], {given}action);
         for (i = 0; i < {outputs}; i++) {{
             const float off = action[i] - {prefix}_golden_action[row][i];
             const float size = (off < 0.0f) ? -off : off;
