@@ -32,14 +32,17 @@ class Address:
 
     def option(self, name: str, default: float) -> float:
         """A finite number among the options."""
-        text = self.options.get(name)
-        try:
-            value = default if text is None else float(text)
-        except ValueError:
-            value = math.nan
+        value = self._number(name, default)
         if not math.isfinite(value):
-            raise RookeryError(f"{name} must be a number in {self.url}, got {text!r}.")
+            raise RookeryError(f"{name} must be a number in {self.url}, got {self.options[name]!r}.")
         return value
+
+    def _number(self, name: str, default: float) -> float:
+        """An option's number; not a number where it is none."""
+        try:
+            return float(self.options.get(name, default))
+        except ValueError:
+            return math.nan
 
     def hover_share(self) -> float:
         """The option `hover`: the share of the thrust at which a multirotor hovers, 0 where it is not known."""
@@ -50,7 +53,7 @@ class Address:
 
     def whole(self, name: str, default: int, most: int) -> int:
         """A whole number from 0 to `most` among the options."""
-        value = self.option(name, default)
+        value = self._number(name, default)
         if not 0 <= value <= most or value != int(value):
             raise RookeryError(
                 f"{name} must be a whole number from 0 to {most} in {self.url}, got {self.options[name]!r}."

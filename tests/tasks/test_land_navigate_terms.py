@@ -209,7 +209,6 @@ def test_metrics_of_a_flight_between_pillars(field):
             "distance_m": distance, "clearance_m": np.minimum(least, clearance(s)), "crash": crashed.astype(float),
         },
     )  # fmt: skip
-    assert torch.equal(task.events()["there"], torch.from_numpy((there_at < 0.0) & (distance <= 0.3)))
 
 
 def test_what_is_drawn_of_a_pads_motion_is_independent():
