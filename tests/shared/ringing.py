@@ -7,12 +7,11 @@ from typing import Any, ClassVar
 
 import mujoco
 import torch
+from random_policy import random_policy
 from skilled import skilled
 from torch import Tensor
 
 from rookery.policies.policy import Policy
-from rookery.policies.stages.choose import Choose
-from rookery.policies.stages.standard import standard
 from rookery.policies.training.evaluate import act_with
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.env import Act
@@ -123,17 +122,6 @@ class Ringing(Task):
 def ringing_env(num_envs: int, starts: int = 0, ranges: dict[str, Range] | None = None, **config: Any) -> VecEnv:
     task = Ringing(RingingConfig(**config))
     return VecEnv(task, MujocoWorld(task.scene(), num_envs, 1), ranges=ranges or {}, starts=starts, task_id="ringing")
-
-
-def random_policy(group: Group, seed: int, memory: int = 0) -> Policy:
-    choose = Choose.of(group.action) if group.action.choices else None
-    size = group.observation_size, group.action.outputs
-    policy = Policy(standard(*size, (8,), memory_size=memory, choose=choose)).eval()
-    g = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for x in policy.parameters():
-            x.normal_(0.0, 0.7, generator=g)
-    return policy
 
 
 def ringing_policy(env: VecEnv, **settings: Any) -> Policy:

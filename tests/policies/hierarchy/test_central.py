@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from policies_fake import FakeEnv
+from random_policy import random_policy
 from skilled import constant, skilled
 
 from rookery.cli.main import main
@@ -20,7 +21,6 @@ from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
 from rookery.policies.multiagent.frozen_opponent import FrozenOpponentEnv
 from rookery.policies.policy import Policy
-from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.standard import standard
 from rookery.policies.training.evaluate import act_with
 from rookery.sim.errors import RookeryError
@@ -67,17 +67,6 @@ class Sides(FakeEnv):
     @property
     def episode_start(self) -> Any:
         return self.clock == 0
-
-
-def random_policy(group: Group, seed: int, memory: int = 0) -> Policy:
-    choose = Choose.of(group.action) if group.action.choices else None
-    size = group.observation_size, group.action.outputs
-    policy = Policy(standard(*size, (8,), memory_size=memory, choose=choose)).eval()
-    g = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for x in policy.parameters():
-            x.normal_(0.0, 0.7, generator=g)
-    return policy
 
 
 def central(env: FakeEnv, **settings: Any) -> HierarchicalEnv:

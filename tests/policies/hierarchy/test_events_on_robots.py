@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 import torch
 from policies_fake import FakeEnv
-from ringing import RingingOpener, random_policy, ringing_env, ringing_policy
+from random_policy import random_policy
+from ringing import RingingOpener, ringing_env, ringing_policy
 from skilled import skilled
 
 import rookery

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 from policies_fake import FakeEnv
+from random_policy import random_policy
 from sampled import slow_but
 from skilled import constant, skilled
 
 from rookery.policies.policy import Policy
-from rookery.policies.stages.choose import Choose
-from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import Group
 from rookery.sim2real.build import describe
@@ -29,17 +28,6 @@ SKILLS = {
     "plain": {"policy": "plain", "every": 5, "command": {"state": [[-1.0, 1.0], 0.3, 0.0]}},
     "again": {"policy": "plain", "every": 2, "allowed": "state[1] > -0.5"},
 }
-
-
-def random_policy(group: Group, seed: int, memory: int = 0) -> Policy:
-    choose = Choose.of(group.action) if group.action.choices else None
-    size = group.observation_size, group.action.outputs
-    policy = Policy(standard(*size, (8,), memory_size=memory, choose=choose)).eval()
-    g = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for x in policy.parameters():
-            x.normal_(0.0, 0.7, generator=g)
-    return policy
 
 
 def deployed(memory: int = 0, **settings: object) -> tuple[Policy, Group]:
