@@ -238,7 +238,7 @@ def make_part(
         near = max(2, round(num_envs / worker.size)) * worker.size
         raise RookeryError(
             f"{num_envs} worlds cannot be divided evenly among {worker.size} workers that step at least 2 each: give "
-            f"--num-envs {near}."
+            f"--num-envs {near}, or another number of {option}."
         )
     _check_arguments(fixed, config, weights)
     entry = find(task)

@@ -118,7 +118,13 @@ class Algorithm(abc.ABC):
 
     def share(self, reduction: Reduction) -> None:
         """Learn together with other processes from now on, see `rookery.policies.training.reduction`. They have the same
-        config, seed and number of worlds each, those of rank 0 being the first; called before the first step."""
+        config, seed and number of worlds each, those of rank 0 being the first; called before the first step.
+
+        Raises:
+            ValueError: several, of an algorithm that learns in one.
+        """
+        if reduction.size > 1 and self.together == "no":
+            raise ValueError(f"{type(self).__name__} learns in one process, not in {reduction.size}.")
         self.reduction = reduction
         self.roles = Roles(reduction.rank, reduction.size, self.roles.staleness)
 

@@ -20,7 +20,6 @@ from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
-from rookery.policies.training.reduction import Reduction
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
@@ -92,22 +91,13 @@ class BehaviorCloning(Algorithm):
         self._record_statistics()
 
     def _record_statistics(self) -> None:
-        """Those of the training episodes' observations, in place of any there were."""
+        """Those of the training episodes' observations."""
         for name, network in self.networks.items():
-            network.norm.forget()
             for batch in self.data.transitions(
                 self.config.batch, group=name, episodes=self.training_episodes, shuffle=False
             ):
                 network.norm.record(batch.observation.to(self.env.device))
             network.norm.commit()
-
-    def share(self, reduction: Reduction) -> None:
-        """As `Algorithm.share`; each process learns from the dataset that it was given, all with as many batches."""
-        super().share(reduction)
-        for network in self.networks.values():
-            network.share(reduction)
-        if reduction.size > 1:
-            self._record_statistics()
 
     def _split(self) -> tuple[list[int], list[int]]:
         """Episodes to learn from and episodes to measure on."""

@@ -20,7 +20,6 @@ from rookery.policies.imitation.regression import ActionRegression, RegressionCo
 from rookery.policies.imitation.teacher import Teacher
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
-from rookery.policies.training.reduction import Reduction, draw_apart
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
@@ -154,12 +153,6 @@ class DAgger(Algorithm):
         self._step = 0
         values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
         return dict(zip(figures, values, strict=True))
-
-    def share(self, reduction: Reduction) -> None:
-        super().share(reduction)
-        draw_apart(self._generator, reduction)
-        for student in self.students.values():
-            student.network.share(reduction)
 
     def policies(self) -> dict[str, Policy]:
         """The students by group."""

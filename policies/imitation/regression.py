@@ -16,7 +16,6 @@ from rookery.policies.nn.build import build, weight_count
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import put_statistics
 from rookery.policies.storage.prefix import prefixed
-from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.sim.buffers import under
 from rookery.sim.specs import Group
 
@@ -58,7 +57,6 @@ class ActionRegression:
 
     Attributes:
         norm: observation normalizer; the caller records samples in it and commits them.
-        reduction: the processes that learn together.
 
     Raises:
         RookeryError: a picture is too small for the encoder.
@@ -68,7 +66,6 @@ class ActionRegression:
         self, group: Group, config: RegressionConfig, initial: torch.Generator, device: str | torch.device = "cpu"
     ) -> None:
         self.config = config
-        self.reduction: Reduction = ALONE
         self._chains = policy_chains(config, group)
         self._parameters = torch.zeros(1, weight_count(self._chains.actor), device=device)
         self._gradients = torch.zeros_like(self._parameters)
@@ -77,10 +74,6 @@ class ActionRegression:
         self._network.initialize(initial, 0.01, torch.tensor(group.action.neutral))
         self._adam = Adam(self._parameters, self._gradients, config.max_grad_norm)
         self.norm = observation_norm(config, group, device)
-
-    def share(self, reduction: Reduction) -> None:
-        """Learn together with other processes, see `Algorithm.share`."""
-        self.reduction = self._adam.reduction = self.norm.reduction = reduction
 
     def act(self, obs: Tensor) -> Tensor:
         """Actions [N, A, D] in [-1, 1] for observations [N, A, O]."""
@@ -99,14 +92,14 @@ class ActionRegression:
             mean squared error before the step, a scalar.
         """
         weights = torch.ones(len(obs), device=obs.device) if weights is None else weights
-        share = (weights / self.reduction.sum(weights.sum()).clamp(min=1.0)).unsqueeze(1)
+        share = (weights / weights.sum().clamp(min=1.0)).unsqueeze(1)
         error = self._network.forward(self.norm.normalize(obs).unsqueeze(0)).sub_(expert_actions)
         loss = (error.square() * share).sum() / error.shape[-1]
         self._gradients.zero_()
         self._network.backward(error.mul_(2.0 / error.shape[-1] * share))
         rate = self.config.learning_rate * (1.0 - 0.9 * progress)
         self._adam.step(torch.full((1, 1), rate, device=obs.device))
-        return self.reduction.sum(loss)
+        return loss
 
     def policy(self) -> Policy:
         """The policy as learnt so far."""

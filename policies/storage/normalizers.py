@@ -103,13 +103,6 @@ class ObservationNorm:
         counts = torch.zeros_like(x).index_add_(0, self._pools, torch.ones_like(x))
         return (sums / counts.clamp(min=1.0))[self._pools]
 
-    def forget(self) -> None:
-        """Begin anew, as if nothing had been recorded; fixed components stay."""
-        for sums in (self._count, self._mean, self._m2, self._pending):
-            sums.zero_()
-        self.mean.masked_fill_(~self._fixed, 0.0)
-        self.std.masked_fill_(~self._fixed, 1.0)
-
     def set_statistics(self, mean: Tensor, std: Tensor, fixed: Tensor) -> None:
         """Fix components at statistics from elsewhere.
 

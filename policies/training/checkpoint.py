@@ -141,7 +141,7 @@ def remove_old(run_dir: Path, keep: int, steps: int) -> None:
     folder = run_dir / "checkpoints"
     with contextlib.suppress(OSError):
         found = complete(run_dir)
-        kept = [f for f in found if int(f.name.removeprefix(REPLACED)) <= steps][-keep:]
+        kept = [f for f in found if steps_of(f) <= steps][-keep:]
         for old in reversed([f for f in found if f not in kept]):
             old.rename(folder / f".removing-{old.name}")
             flush(folder)
@@ -166,6 +166,11 @@ def complete(run_dir: Path) -> list[Path]:
     for replaced in folder.glob(f"{REPLACED}*"):
         found.setdefault(replaced.name.removeprefix(REPLACED), replaced)
     return [found[name] for name in sorted(found)]
+
+
+def steps_of(folder: Path) -> int:
+    """Steps in the name of a checkpoint's folder, one of `complete`."""
+    return int(folder.name.removeprefix(REPLACED))
 
 
 def newest(run_dir: Path | str) -> Path:

@@ -3,7 +3,7 @@
 Data-parallel algorithms have worlds (or data) and the same weights in each of S processes. What learning adds up over samples
 is added up over the processes too, before it is used:
 
-    counts of samples, that a loss is a mean over             PPO.learn, ActionRegression.learn
+    counts of samples, that a loss is a mean over             PPO.learn
     gradients, before the step of the optimizer               nn.adam.Adam.step
     sums for the statistics of observations and returns       storage.normalizers
     means and deviations of advantages                        storage.rollout.moments
@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["ALONE", "Alone", "Reduction", "draw_apart", "draw_own", "own_part"]
+__all__ = ["ALONE", "Alone", "Reduction", "draw_own", "own_part"]
 
 
 class Reduction(abc.ABC):
@@ -91,12 +91,6 @@ class Alone(Reduction):
 
 
 ALONE = Alone()
-
-
-def draw_apart(generator: torch.Generator, reduction: Reduction) -> None:
-    """Seed the generator of a process that is not of rank 0 anew, so that processes explore differently."""
-    if reduction.rank:
-        generator.manual_seed(generator.initial_seed() + 7919 * reduction.rank)
 
 
 def draw_own(out: Tensor, axis: int, fill: Callable[[Tensor], object], index: int, count: int) -> None:

@@ -206,7 +206,7 @@ class Runner:
         try:
             return self.iterate()
         except ProcessLost as lost:
-            saved = [int(path.name.removeprefix(checkpoint.REPLACED)) for path in checkpoint.complete(self.folder)]
+            saved = [checkpoint.steps_of(path) for path in checkpoint.complete(self.folder)]
             left = f"the newest checkpoint has {max(saved)} steps" if saved else "there is no checkpoint yet"
             then = f": go on with `rookery train --resume {self.folder}`." if saved else "."
             raise ProcessLost(f"{lost} Training cannot go on, and {left}{then}") from lost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import find
 
 if TYPE_CHECKING:
-    from rookery.cli.train_options import Parsed
+    from rookery.cli.train_options import Parsed, TrainCommand
 
 EXAMPLES = """
   rookery train drone-hover
@@ -48,8 +49,7 @@ def main(words: Sequence[str]) -> int:
     announce_compiling()
     if command.workers is not None:
         return _train_on_workers(parsed)
-    if command.staleness:
-        raise RookeryError(f"--staleness {command.staleness} is of several processes: give --workers 2 or more.")
+    _refuse_without_workers(command)
     if command.resume is not None:
         training = resume(command.resume, parsed.changes, command.task, device=parsed.device)
     else:
@@ -64,6 +64,19 @@ def main(words: Sequence[str]) -> int:
     return 130 if result["interrupted"] else 0
 
 
+def _refuse_without_workers(command: TrainCommand) -> None:
+    """Refuse options that say how several processes train, where one does.
+
+    Raises:
+        RookeryError: naming the first of them.
+    """
+    defaults = {f.name: f.default for f in dataclasses.fields(command)}
+    for name in ("staleness", "worker_cpus", "ray"):
+        if (value := getattr(command, name)) != defaults[name]:
+            option = f"--{name.replace('_', '-')} {value}"
+            raise RookeryError(f"{option} is of several processes: give --workers 2 or more.")
+
+
 def _train_on_workers(parsed: Parsed) -> int:
     """Train by several processes."""
     from rookery.experiments.workers import Workers, train
@@ -74,10 +87,10 @@ def _train_on_workers(parsed: Parsed) -> int:
             "--viewer shows a training in this process: leave out --workers, or watch by `rookery play`."
         )
     assert command.workers is not None
-    workers = Workers(command.workers, command.worker_cpus, command.ray, command.staleness)
+    workers = Workers(command.workers, command.worker_cpus, command.ray or "local", command.staleness)
     settings = None if command.resume is not None else parsed.settings
-    order = (workers, settings, command.out, command.resume, parsed.changes, announce_training, parsed.device)
-    settings, result = train(*order)
+    order = (workers, settings, command.out, command.resume, parsed.changes, announce_training)
+    settings, result = train(*order, parsed.device, command.task)
     folder = Path(result["run"])
     if command.json:
         print_json(result)

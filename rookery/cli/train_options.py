@@ -84,12 +84,13 @@ class TrainCommand:
         float, tyro.conf.arg(metavar="CPUS", help="Processors of each worker; below 1 several share one.")
     ] = 1.0
     ray: Annotated[
-        str,
+        str | None,
         tyro.conf.arg(
             metavar="ADDRESS",
-            help="Cluster of the workers: local for this machine alone, auto for one that runs here, or HOST:PORT of its head.",
+            help="Cluster of the workers: local for this machine alone, which is the default, auto for one that runs here, or "
+            "HOST:PORT of its head.",
         ),
-    ] = "local"
+    ] = None
     json: Json = False
     live: ViewerOptions = field(default_factory=ViewerOptions)
 
@@ -311,13 +312,8 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
         frozen=True,
     )
     given = set(typed_options(words))
-    workers = {
-        "--workers",
-        "--worker-cpus",
-        "--staleness",
-        "--ray",
-        "--device",
-    }  # who trains, and where, is no setting of the run
+    # who trains, and where, is no setting of the run
+    workers = {"--workers", "--worker-cpus", "--staleness", "--ray", "--device"}
     known = {"--resume", "--json", "--no-viewer", *workers, *option_names(ViewerOptions), *changeable}
     for option in sorted(given - known):
         if option in train_option_names():

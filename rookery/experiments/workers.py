@@ -20,6 +20,8 @@ from typing import Any
 import torch
 
 from rookery.experiments.ray_cluster import Cluster
+from rookery.experiments.ray_mailbox import WorkerMailbox
+from rookery.experiments.ray_tasks import Surroundings, as_here
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import RANGES, Training, begin, read_resumed, refuse_changed_task, runner_of, start
 from rookery.policies.training import checkpoint
@@ -77,6 +79,7 @@ def train(
     changes: dict[str, Any] | None,
     begun: Callable[[RunSettings, Path], None],
     device: str | None = None,
+    task: str | None = None,
 ) -> tuple[RunSettings, dict[str, Any]]:
     """Train until a stop criterion holds or Ctrl-C.
 
@@ -88,6 +91,7 @@ def train(
         changes: of a resumed run, see `rookery.experiments.training.read_resumed`.
         begun: called with settings and folder once both are known to be good.
         device: where a resumed run learns from now on; None for where it has.
+        task: the one that the caller expects of a resumed run; None takes the run's.
 
     Returns:
         the settings, and what `Training.run` returns.
@@ -106,8 +110,8 @@ def train(
             assert run is not None
             if run.parent.name == "checkpoints":
                 raise RookeryError(f"workers go on from the newest checkpoint of a run: give {run.parent.parent}.")
-            settings, contract, folder = read_resumed(run, changes, device=device)
-            steps = int(checkpoint.newest(folder).name)
+            settings, contract, folder = read_resumed(run, changes, task, device)
+            steps = checkpoint.steps_of(checkpoint.newest(folder))
         folder = folder.resolve()
         try:
             cluster.check_nodes(folder)
@@ -117,7 +121,7 @@ def train(
             raise
         begun(settings, folder)
         order: dict[str, Any] = {"settings": settings.to_values(), "folder": str(folder), "contract": contract}
-        order |= {"cpus": workers.cpus, "staleness": workers.staleness}
+        order |= {"cpus": workers.cpus, "staleness": workers.staleness, "surroundings": Surroundings.now()}
         order["backend"] = backend_of(workers, settings.device)
         return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
 
@@ -175,14 +179,12 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
 
 def _work(order: dict[str, Any]) -> None:
     """The work of each worker; started anew, it goes on from the newest checkpoint."""
-    from rookery.experiments.ray_cluster import WorkerMailbox
-    from rookery.policies.training.distributed import Distributed
-    from rookery.sim.cores import limit_cores
-    from rookery.sim.threads import limit_threads
+    as_here(_train_together, order, order["surroundings"], max(1, int(order["cpus"])))
 
-    cores = max(1, int(order["cpus"]))
-    limit_cores(cores)
-    limit_threads(cores)
+
+def _train_together(order: dict[str, Any]) -> None:
+    from rookery.policies.training.distributed import Distributed
+
     reduction = Distributed()
     mailbox = WorkerMailbox(order["mailbox"])
     try:

@@ -169,12 +169,12 @@ def _train(trial: Trial, point: Point, order: TrialOrder, given: Any) -> None:
                 adopt(Path(folder), trial.run, settings)
 
     def saved(path: Path) -> None:
-        _report(trial, order, int(path.name), path if order.population else None)
+        _report(trial, order, checkpoint.steps_of(path), path if order.population else None)
 
     if not checkpoint.complete(trial.run):
         shutil.rmtree(trial.run, ignore_errors=True)  # killed before its first checkpoint
         start(settings, trial.run, saved=saved).run(lambda row: None)
-    elif int(checkpoint.newest(trial.run).name) >= settings.runner.total_steps:
+    elif checkpoint.steps_of(checkpoint.newest(trial.run)) >= settings.runner.total_steps:
         saved(checkpoint.newest(trial.run))
     else:
         resume(trial.run, saved=saved, device=device).run(lambda row: None)

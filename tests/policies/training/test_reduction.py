@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from together import at_once, together
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.algorithms.sac import SAC, SACConfig
-from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
+from rookery.policies.imitation.dagger import DAgger, DAggerConfig
+from rookery.policies.imitation.teacher import ControllerTeacher
 from rookery.policies.training.reduction import ALONE
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
@@ -92,35 +92,12 @@ def test_two_halves_of_ppo_equal_the_whole(case, drop):
         ppo.close()
 
 
-def test_two_halves_of_supervised_regression_equal_the_whole():
-    """What behavior cloning and DAgger learn with."""
-    group = ToyEnv().groups["point"]
-    whole, *parts = (
-        ActionRegression(group, RegressionConfig(hidden=(8,)), torch.Generator().manual_seed(0)) for _ in range(3)
-    )
-    for part, reduction in zip(parts, together(2), strict=True):
-        part.share(reduction)
-    g = torch.Generator().manual_seed(1)
-    for _ in range(4):
-        obs, expert, weights = (
-            torch.randn(20, 2, generator=g),
-            torch.randn(20, 1, generator=g),
-            torch.rand(20, generator=g),
-        )
-        halves = (slice(0, 6), slice(6, 20))
-        whole.norm.record(obs)
-        for part, half in zip(parts, halves, strict=True):
-            part.norm.record(obs[half])
-        whole.norm.commit()
-        at_once(*(part.norm.commit for part in parts))
-        want = whole.learn(obs, expert, 0.2, weights)
-        samples = [(obs[h], expert[h], 0.2, weights[h]) for h in halves]
-        calls = [partial(part.learn, *own) for part, own in zip(parts, samples, strict=True)]
-        for loss in at_once(*calls):
-            torch.testing.assert_close(loss, want)
-    for part in parts:
-        for name, value in whole.state_dict().items():
-            torch.testing.assert_close(part.state_dict()[name], value, rtol=1e-4, atol=1e-6)
+def test_an_algorithm_that_learns_in_one_process_is_not_shared():
+    """DAgger, whose worlds would teach each process another policy."""
+    dagger = DAgger(ToyEnv(4), DAggerConfig(hidden=(8,)), inputs={"teacher": ControllerTeacher(lambda obs: obs)})
+    dagger.share(ALONE)
+    with pytest.raises(ValueError, match="DAgger learns in one process, not in 2"):
+        dagger.share(together(2)[0])
 
 
 @pytest.mark.parametrize("make", [lambda: PPO(ToyEnv(4, agents=2, drop_out=True), PPOConfig(rollout_steps=8, hidden=(8,))),
