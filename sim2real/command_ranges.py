@@ -11,12 +11,19 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from rookery.sim.quantities import ANGULAR_VELOCITY, BASE_POSITION, POSITION, TOOL_POSITION, VELOCITY
 from rookery.sim.specs import CommandRange, Term
 from rookery.sim.terms import Quantity
 from rookery.sim.values import fault
 
 Filled = Annotated[str, Meta(min_length=1)]
 Numbers = Annotated[tuple[float, ...], Meta(min_length=1)]
+
+MEASURED = (
+    *(q.name for q in (POSITION, VELOCITY, ANGULAR_VELOCITY, TOOL_POSITION, BASE_POSITION)), "joint angles",
+    "joint velocities",
+)  # fmt: skip
+"""Quantities of the robot itself, which a runtime must not hold within anything."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,8 @@ def check_commands(commands: Mapping[str, Any], terms: Iterable[Term], line: str
         if name not in seen:
             raise fault(here, values, f"left out: the observation has no quantity {name!r:.80}")
         q = seen[name]
+        if name in MEASURED or q.axes:
+            raise fault(here, values, f"left out: {name!r} is measured or a rotation, and no command")
         if values["unit"] != q.unit:
             raise fault(f"{here}.unit", values["unit"], f"{q.unit!r}, as the quantity has it")
         for key in ("low", "high"):
@@ -97,8 +106,8 @@ def check_commands(commands: Mapping[str, Any], terms: Iterable[Term], line: str
 
 def _check_relative(values: Mapping[str, Any], q: Quantity, origin: Quantity | None, line: str) -> None:
     places = origin is not None and q.place and origin.place and (q.size, q.frame) == (origin.size, origin.frame)
-    if not places:
-        wanted = "the name of an observed place in the same axes, or left out"
+    if not places or origin == q:
+        wanted = "the name of another observed place in the same axes, or left out"
         raise fault(f"{line}.relative_to", values["relative_to"], wanted)
     if any(low > 0.0 or high < 0.0 for low, high in zip(values["low"], values["high"], strict=True)):
         raise fault(f"{line}.low", values["low"], "a range around 0, since it is of a difference")

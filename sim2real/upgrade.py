@@ -33,6 +33,7 @@ from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.command_ranges import ranges_json, ranges_of
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.export.bundle_policy import is_bundle
 from rookery.sim2real.group_json import FRAMES, parse_group
 from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
 from rookery.tasks.locomanip.legged_task import SCAN
@@ -121,7 +122,9 @@ def described(values: Mapping[str, Any]) -> dict[str, Any]:
 def commanded(values: Mapping[str, Any]) -> dict[str, Any]:
     """Contract values of version 3 whose groups state the ranges of their commands: those of the task as it is today, with the
     config that the contract keeps. Groups that state some are left as they are, and contracts of tasks that are not registered
-    or take another config today."""
+    or take another config today, and of trainings of which nothing is known, such as those of imported policies."""
+    if all(delay["randomized"] is None for delay in values["latency"].values()):
+        return dict(values)
     try:
         ranges = _drawn_commands(values)
     except RookeryError:
@@ -247,6 +250,10 @@ def main(folders: Sequence[str]) -> int:
         return 2
     for folder in folders:
         file = Path(folder) / "contract.json"
+        if is_bundle(Path(folder)):
+            raise RookeryError(
+                f"{folder} is a bundle, whose files are tied to its contract: upgrade the run, then export it again."
+            )
         values = read_json(file)
         complete = Contract.from_json(commanded(described(upgraded(values)))).to_json()
         if values.get("schema_version") != SCHEMA_VERSION:  # weights have other names

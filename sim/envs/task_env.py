@@ -10,6 +10,7 @@ from rookery.sim.deployment import Deployment
 from rookery.sim.env import Act, Env
 from rookery.sim.envs.observation import target_values
 from rookery.sim.envs.parameters import drawn_now
+from rookery.sim.errors import unknown
 from rookery.sim.events import told_event
 from rookery.sim.gauge import Gauge
 from rookery.sim.randomization.ranges import Randomization
@@ -72,6 +73,9 @@ class TaskEnv(Env):
         """By name, how a robot knows of each event."""
         computed = self.task.event_expressions()
         meanings = self.task.event_definitions
+        for name in computed:
+            if name not in meanings:
+                raise unknown("event in event_expressions()", name, meanings)
         return {name: computed.get(name) or told_event(name, meaning) for name, meaning in meanings.items()}
 
     def event_log(self, i: int) -> list[str]:

@@ -290,19 +290,20 @@ typedef struct {{
         if not self.events:
             return []
         writer = _Writer(self)
-        fine = []
         for i, event in enumerate(self.events):
             value = f"{event.expression.write(writer)}[0]"
             writer.lines.append(f"if ({value} != 0.0f) {{ events[{i}] = 1u; }} /* {comment(event.name)} */")
-            fine += [f"isfinite({value})"] * event.told
         head = (
             f"static int {self.robot}_happening(const {self.robot}_controller *controller, const {self.robot}_state *now, "
             f"unsigned char events[{len(self.events)}])"
         )
-        return [public(head, [*writer.lines, f"return ({' && '.join(fine) or '1'}) ? 1 : 0;"])]
+        read = {q for event in self.events for q in event.expression.leaves()}
+        places = [(f"now->{name}", q.size) for name, q in self.members.items() if q in read]
+        unfit = [_loop(size, f"if (!isfinite({place}[i])) {{ return 0; }}") for place, size in places]
+        return [public(head, [*writer.lines, *unfit, "return 1;"])]
 
     def _marked(self) -> list[str]:
-        """Statements that fill `events`, of a team those of all robots, and `fine`: 0 where one that is told is no number."""
+        """Statements that fill `events`, of a team those of all robots, and `fine`: 0 where a number they read is none."""
         events = [f"unsigned char events[{len(self.events)}] = {{0u}};", "int fine = 1;"]
         if self.agents == 1:
             return [*events, f"fine = {self.robot}_happening(controller, now, events);"]

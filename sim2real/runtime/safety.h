@@ -112,7 +112,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
 int safety_command(const safety_limits *limits, safety_memory *memory, float *command);
 
 /* Hold `count` values that are asked for within what the policy was trained with; `about` (may be null) is what low and high are
-   relative to. How many have changed; one that is not finite stays as it is. */
+   relative to. How many have changed; a NaN stays as it is. */
 int safety_hold(float *asked, const float *low, const float *high, const float *about, int count);
 
 #ifdef __cplusplus

@@ -16,9 +16,11 @@ import rookery.policies
 from rookery.sim.deployment import Deployment
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import own
-from rookery.sim.specs import CommandRange, Group
+from rookery.sim.specs import CommandRange, Group, Term
+from rookery.sim.terms import Quantity
 from rookery.sim.values import plain
 from rookery.sim2real.build import build_contract
+from rookery.sim2real.command_ranges import check_commands
 from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_stages
 from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors
 from rookery.sim2real.provenance import gather_provenance
@@ -167,6 +169,7 @@ def test_lines_by_joint_that_do_not_fit_an_arm_are_named(line: str, value: Any) 
         ("unit", None, "unit"),
         ("relative_to", "linear_velocity", "relative_to"),
         ("relative_to", "", "relative_to"),
+        ("relative_to", "target", "relative_to"),
         ("relative_to", "nowhere", "relative_to"),
     ],
 )
@@ -179,6 +182,14 @@ def test_wrong_ranges_of_commands_are_named(line: str, value: Any, wrong: str) -
     for other in ({}, {"no quantity": values["groups"]["drone"]["commands"]["target"]}, None):
         with pytest.raises(RookeryError, match=r"contract line groups\.drone\.commands"):
             Contract.from_json(edited(values, "groups.drone.commands", other), stages=False)
+
+
+@pytest.mark.parametrize("name", ["position", "velocity"])
+def test_a_range_of_what_is_measured_is_refused(name: str) -> None:
+    own_state = Quantity(name, 3, "m")
+    line = {"low": [-1.0] * 3, "high": [1.0] * 3, "unit": "m"}
+    with pytest.raises(RookeryError, match=f"commands.{name} is .* left out: '{name}' is measured"):
+        check_commands({name: line}, [Term("own", own_state)], "commands")
 
 
 def test_ranges_that_no_training_had_are_left_out() -> None:

@@ -218,3 +218,24 @@ def test_a_term_that_has_changed_since_is_refused() -> None:
     old["groups"]["drone"]["observation"][0]["frame"] = "world"
     with pytest.raises(RookeryError, match="'position_error' of drone is another today"):
         upgraded(old)
+
+
+def test_a_bundle_is_left_as_it_is(tmp_path: Path) -> None:
+    """Its header, ONNX and golden vectors have the fingerprint of its contract."""
+    values = stored("drone-hover")
+    del values["groups"]["drone"]["commands"]
+    text = json.dumps(values)
+    (tmp_path / "contract.json").write_text(text)
+    (tmp_path / "policy.onnx").write_bytes(b"")
+    with pytest.raises(RookeryError, match=r"is a bundle, .* export it again"):
+        main([str(tmp_path)])
+    assert (tmp_path / "contract.json").read_text() == text
+
+
+def test_a_policy_of_an_unknown_training_gets_no_ranges() -> None:
+    values = stored("drone-hover")
+    del values["groups"]["drone"]["commands"]
+    assert "commands" in commanded(values)["groups"]["drone"]
+    for delay in values["latency"].values():
+        delay["randomized"] = None
+    assert commanded(values) == values

@@ -26,6 +26,8 @@ from rookery.policies.training.evaluate import act_with
 from rookery.policies.training.store import load_policy, save_policy
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
+from rookery.sim.events import falling_below
+from rookery.sim.terms import Quantity
 from rookery.sim2real.build import build_contract, describe
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
@@ -238,6 +240,29 @@ def test_a_policy_of_one_event_that_the_c_computes_needs_no_telling(tmp_path: Pa
     assert [q.name for q in controller.wanted] == ["target", "position", "velocity"]
     worst, events = follow(controller, policy)
     assert worst < 1e-5 and (True, False) in events
+
+
+@pytest.mark.slow
+def test_a_number_that_only_an_event_reads_begins_anew_where_it_is_none(tmp_path: Path) -> None:
+    env = ringing_env(1)
+    policy = ringing_policy(env)
+    near = falling_below(Quantity("range to the door", 1, "m"), 1.0)
+    env.task.event_expressions = lambda: {"near": near}
+    folder = export_bundle({"point": policy}, build_contract(env, {"point": policy}), tmp_path / "bundle")
+    controller = Controller(folder)
+    env.reset(0)
+    values = quantities(env) | {"range to the door": np.ones(1, np.float32)}
+    assert np.isfinite(controller.step(values)).all()
+    values["range to the door"][:] = np.nan
+    assert np.isnan(controller.step(values)).all()
+
+
+def test_an_expression_of_no_event_is_refused() -> None:
+    env = ringing_env(1)
+    found = env.task.event_expressions()
+    env.task.event_expressions = lambda: {"neer": found["near"]}
+    with pytest.raises(RookeryError, match=r"unknown event in event_expressions.*'neer': did you mean 'near'"):
+        env.deployment()
 
 
 @pytest.mark.slow
