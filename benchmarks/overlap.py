@@ -23,9 +23,9 @@ from typing import Any
 from result_file import RESULTS, write_result
 
 from rookery.cli.main import guarded
+from rookery.experiments.algorithm import begin
 from rookery.experiments.recipes import preset
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import begin
 from rookery.policies.training.runner import Runner
 from rookery.scaling.measure import at_most
 from rookery.sim.cores import usable_cores

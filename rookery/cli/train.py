@@ -118,7 +118,7 @@ def print_next_steps(settings: RunSettings, folder: Path, result: dict[str, Any]
     """Say how the training ended, and name the commands that use its policy."""
     from rich.console import Console
 
-    from rookery.experiments.training import longer_limit
+    from rookery.experiments.resumed import longer_limit
 
     console = Console(highlight=False, soft_wrap=True)
     success = result["success"]

@@ -131,8 +131,8 @@ def checkpoint_policies(run: Path) -> Iterator[tuple[int, dict[str, Policy], Con
     Raises:
         RookeryError: the run has no checkpoints, or one that is damaged or of another program.
     """
+    from rookery.experiments.algorithm import make_algorithm
     from rookery.experiments.settings import RunSettings
-    from rookery.experiments.training import make_algorithm
     from rookery.policies.training import checkpoint
     from rookery.sim2real.contract import Contract
     from rookery.sim2real.upgrade import upgraded

@@ -94,6 +94,11 @@ def read_opponents(file: Path) -> Opponents:
     return replace(found, members=tuple(replace(m, policy=_found_from(m.policy, file.parent)) for m in found.members))
 
 
+def opponents_in(file: str | None, folder: Path) -> Opponents | None:
+    """Whom the learner of a run plays against, by the file's path from the run's folder; None for nobody but itself."""
+    return None if file is None else read_opponents(folder / file)
+
+
 def _found_from(policy: str, folder: Path) -> str:
     """A member's policy as it is found from here."""
     return policy if policy == CONTROLLER or policy in zoo() else str(folder / policy)

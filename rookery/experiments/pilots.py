@@ -65,8 +65,8 @@ def checkpoint_policies(folder: Path) -> dict[str, Policy]:
     Raises:
         RookeryError: it is damaged, or was not made by `rookery train`.
     """
+    from rookery.experiments.algorithm import make_algorithm
     from rookery.experiments.settings import RunSettings
-    from rookery.experiments.training import make_algorithm
     from rookery.policies.training import checkpoint
     from rookery.sim.errors import RookeryError
     from rookery.sim.trust import refuse_untrusted

@@ -19,11 +19,13 @@ from typing import Any
 
 import torch
 
+from rookery.experiments.algorithm import begin
 from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.ray_mailbox import WorkerMailbox
 from rookery.experiments.ray_tasks import Surroundings, as_here
+from rookery.experiments.resumed import read_resumed
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import RANGES, Training, begin, read_resumed, refuse_changed_task, runner_of, start
+from rookery.experiments.training import RANGES, Training, refuse_changed_task, runner_of, start
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interruption
 from rookery.policies.training.logging import Terminal
@@ -88,7 +90,7 @@ def train(
         settings: of a new training; None to resume `run`.
         out: folder of a new run.
         run: that is resumed.
-        changes: of a resumed run, see `rookery.experiments.training.read_resumed`.
+        changes: of a resumed run, see `rookery.experiments.resumed.read_resumed`.
         begun: called with settings and folder once both are known to be good.
         device: where a resumed run learns from now on; None for where it has.
         task: the one that the caller expects of a resumed run; None takes the run's.

@@ -178,7 +178,7 @@ def measure_iteration(settings: RunSettings, way: Way, warm: bool = True) -> Tim
     Raises:
         RookeryError: settings that do not exist or fit.
     """
-    from rookery.experiments.training import begin
+    from rookery.experiments.algorithm import begin
     from rookery.policies.training.runner import Runner
 
     settings = dataclasses.replace(settings, shards=str(way.shards))

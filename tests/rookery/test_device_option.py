@@ -11,10 +11,12 @@ import torch
 
 from rookery.cli.main import main
 from rookery.cli.train_options import read
+from rookery.experiments.algorithm import make_algorithm
 from rookery.experiments.recipes import find_recipe
 from rookery.experiments.reproduction import Reproduction
+from rookery.experiments.resumed import read_resumed
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import make_algorithm, read_resumed, resume, start
+from rookery.experiments.training import resume, start
 from rookery.experiments.workers import GLOO, NCCL, Workers, backend_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training.settings import RunnerConfig

@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load_file
 
 import rookery
-from rookery.experiments import training
+from rookery.experiments import algorithm, training
 from rookery.policies.training import checkpoint
 
 SCRIPT = Path(__file__).parent / "losing_command.py"
@@ -70,7 +70,7 @@ def test_training_ends_with_a_sentence_and_a_checkpoint(phase, iterations, undis
     assert left_in_memory() == before
     assert max(int(path.name) for path in checkpoint.complete(folder)) == iterations * STEPS
     made = rookery.make
-    monkeypatch.setattr(training, "make", lambda *args, shards, **more: made(*args, **more))  # one process is enough
+    monkeypatch.setattr(algorithm, "make", lambda *args, shards, **more: made(*args, **more))  # one process is enough
     training.resume(folder).run()
     for name in ("algorithm", "env"):
         mine, theirs = (load_file(checkpoint.newest(run) / f"{name}.safetensors") for run in (folder, undisturbed))

@@ -16,8 +16,9 @@ from policies_fake import FakeEnv
 from pretend_gpu import pretended_gpu
 from together import Together, at_once, together
 
+from rookery.experiments.algorithm import begin
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import begin, runner_of
+from rookery.experiments.training import runner_of
 from rookery.policies.algorithms.off_policy import OffPolicy
 from rookery.policies.algorithms.off_policy_exchange import Exchange
 from rookery.policies.algorithms.sac import SAC, SACConfig

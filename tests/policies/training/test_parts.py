@@ -9,8 +9,9 @@ import pytest
 import torch
 from together import at_once, together
 
+from rookery.experiments.algorithm import begin
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import begin, runner_of
+from rookery.experiments.training import runner_of
 from rookery.making import WorkerPart, make_part, make_shard
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import checkpoint
