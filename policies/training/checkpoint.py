@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,27 +56,14 @@ def write(run_dir: Path, steps: int, tensors: dict[str, dict[str, Tensor]], stat
     Raises:
         RookeryError: the disk is full or the folder cannot be written; older checkpoints are left as they are.
     """
-    folder = run_dir / "checkpoints"
-    final = folder / f"{steps:012d}"
-    temporary = folder / f".writing-{steps:012d}"
-    try:
-        make_folder(folder)
-        _clean_up(folder)
-        temporary.mkdir()
+    name = f"{steps:012d}"
+    with _staged(run_dir, name) as temporary:
         files = {}
         for part in PARTS:
             files[f"{part}.safetensors"] = _write_tensors(temporary / f"{part}.safetensors", tensors[part])
         header = {"format": FORMAT, "version": VERSION, "torch": torch.__version__, "files": files}
         write_file(temporary / "state.json", _seal(header | state))
-        flush(temporary)
-        if final.exists():  # the same steps once more, after a resume from an older checkpoint
-            final.rename(folder / f"{REPLACED}{final.name}")
-        temporary.rename(final)
-        flush(folder)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise store.unwritable(folder, error) from error
-    return final
+    return run_dir / "checkpoints" / name
 
 
 def receive(run_dir: Path, name: str, files: Mapping[str, bytes]) -> None:
@@ -90,17 +77,31 @@ def receive(run_dir: Path, name: str, files: Mapping[str, bytes]) -> None:
     Raises:
         RookeryError: the disk is full or the folder cannot be written.
     """
+    if any(steps_of(there) == int(name) for there in complete(run_dir)):
+        return
+    with _staged(run_dir, name) as temporary:
+        for own, data in files.items():
+            write_file(temporary / own, data)
+
+
+@contextlib.contextmanager
+def _staged(run_dir: Path, name: str) -> Iterator[Path]:
+    """A folder for a checkpoint's files, which takes its name once they are on the disk; where one of this name is there, as
+    after a resume from an older checkpoint, it is replaced.
+
+    Raises:
+        RookeryError: the disk is full or the folder cannot be written; older checkpoints are left as they are.
+    """
     folder = run_dir / "checkpoints"
     temporary = folder / f".writing-{name}"
     try:
         make_folder(folder)
         _clean_up(folder)
-        if (folder / name).exists():
-            return
         temporary.mkdir()
-        for own, data in files.items():
-            write_file(temporary / own, data)
+        yield temporary
         flush(temporary)
+        if (folder / name).exists():
+            (folder / name).rename(folder / f"{REPLACED}{name}")
         temporary.rename(folder / name)
         flush(folder)
     except OSError as error:
