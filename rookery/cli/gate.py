@@ -127,7 +127,6 @@ def _mapper(address: str | None) -> Iterator[Mapper | None]:
     from rookery.experiments.ray_cluster import Cluster
 
     with Cluster.of_processes(address) as cluster:
-        cluster.check_nodes(None)
         yield cluster.map
 
 

@@ -144,7 +144,6 @@ def _cluster(address: str | None) -> Iterator[LeagueCluster | None]:
     from rookery.experiments.ray_cluster import Cluster
 
     with Cluster.of_processes(address) as cluster:
-        cluster.check_nodes(None)
         yield LeagueCluster(cluster, _tell)
 
 

@@ -59,7 +59,8 @@ class Cluster:
         advice: where there are too few processors.
 
     Raises:
-        RookeryError: no cluster, or one with fewer processors.
+        RookeryError: no cluster, one with fewer processors, or with other versions of Rookery or a library, which would compute
+            something else.
     """
 
     def __init__(
@@ -98,10 +99,14 @@ class Cluster:
             ray.init(address=self.address, **quiet)
         except Exception as error:  # of several kinds, by what answers there
             raise self._no_cluster() from error
-        have = ray.cluster_resources().get("CPU", 0.0)
-        if have < needed:
+        try:
+            have = ray.cluster_resources().get("CPU", 0.0)
+            if have < needed:
+                raise self._too_few(have, "the cluster")
+            self._check_versions()
+        except BaseException:
             ray.shutdown()
-            raise self._too_few(have, "the cluster")
+            raise
         return self
 
     def __exit__(
@@ -233,43 +238,57 @@ class Cluster:
                     f"the head of the Ray cluster at {place}:{port} has ended: start it again and run the command once more."
                 ) from error
 
-    def check_nodes(
-        self, folder: Path | None, advice: str = "give --out a folder that all machines of the cluster share"
+    def _check_versions(self) -> None:
+        """Refuse machines that would compute something else.
+
+        Raises:
+            RookeryError: naming both versions.
+        """
+        mine = versions()
+        for host, theirs in self._of_each_machine(versions):
+            for name, version in mine.items():
+                if theirs[name] != version:
+                    raise RookeryError(
+                        f"{host} has {name} {theirs[name]} and this machine {version}: install the same on all machines of "
+                        "the cluster."
+                    )
+
+    def check_folder(
+        self, folder: Path, advice: str = "give --out a folder that all machines of the cluster share"
     ) -> None:
-        """Refuse machines that would compute something else, or cannot read the run.
+        """Refuse machines that cannot read a run.
 
         Args:
-            folder: of the run; None for none.
+            folder: of the run.
             advice: for a machine that does not see it.
 
         Raises:
-            RookeryError: other versions of Rookery or a library, or a machine that does not see the folder.
+            RookeryError: naming the machine.
         """
         if self.address == "local":
             return
-        ray = self._ray
+        token = folder / f".seen-{uuid.uuid4().hex}"
+        token.touch()
+        try:
+            for host, sees in self._of_each_machine(os.path.exists, str(token)):
+                if not sees:
+                    raise RookeryError(f"{host} does not see {folder}: {advice}.")
+        finally:
+            with contextlib.suppress(OSError):
+                token.unlink()
+
+    def _of_each_machine(self, asked: Callable[..., A], *args: object) -> Iterator[tuple[str, A]]:
+        """Each machine's name with what a function returns there."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        token = Path(os.devnull) if folder is None else folder / f".seen-{uuid.uuid4().hex}"
-        if folder is not None:
-            token.touch()
-        try:
-            look = ray.remote(num_cpus=0)(_look)
-            nodes = {n["NodeID"]: n["NodeManagerHostname"] for n in ray.nodes() if n["Alive"]}
-            looks = {}
-            for node in nodes:
-                place = NodeAffinitySchedulingStrategy(node, soft=False)
-                looks[node] = look.options(scheduling_strategy=place).remote(str(token))
-            mine = versions()
-            for node, found in looks.items():
-                theirs, sees = ray.get(found)
-                _compare(mine, theirs, nodes[node])
-                if not sees:
-                    raise RookeryError(f"{nodes[node]} does not see {folder}: {advice}.")
-        finally:
-            if folder is not None:
-                with contextlib.suppress(OSError):
-                    token.unlink()
+        ray = self._ray
+        task = ray.remote(num_cpus=0)(asked)
+        nodes = {n["NodeID"]: n["NodeManagerHostname"] for n in ray.nodes() if n["Alive"]}
+        replies = {}
+        for node in nodes:
+            place = NodeAffinitySchedulingStrategy(node, soft=False)
+            replies[node] = task.options(scheduling_strategy=place).remote(*args)
+        return ((nodes[node], ray.get(reply)) for node, reply in replies.items())
 
     def mailbox(self) -> WorkerMailbox:
         """A new mailbox, on this machine."""
@@ -308,21 +327,3 @@ class Cluster:
 def versions() -> dict[str, str]:
     """Versions of LIBRARIES here."""
     return {name: importlib.metadata.version(name) for name in LIBRARIES}
-
-
-def _look(token: str) -> tuple[dict[str, str], bool]:
-    """On another machine: its versions, and whether it sees a file."""
-    return versions(), Path(token).exists()
-
-
-def _compare(mine: dict[str, str], theirs: dict[str, str], host: str) -> None:
-    """Refuse other versions.
-
-    Raises:
-        RookeryError: naming both.
-    """
-    for name, version in mine.items():
-        if theirs[name] != version:
-            raise RookeryError(
-                f"{host} has {name} {theirs[name]} and this machine {version}: install the same on all machines of the cluster."
-            )

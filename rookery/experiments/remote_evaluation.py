@@ -66,7 +66,8 @@ def evaluate_on(
     if options["randomize"] not in PRESETS:  # a file of this machine
         order["ranges"] = Path(options["randomize"]).read_text()
     with Cluster.of_processes(address) as cluster:
-        cluster.check_nodes(run if run.is_dir() else None, "give a run folder that all machines of the cluster share")
+        if run.is_dir():
+            cluster.check_folder(run, "give a run folder that all machines of the cluster share")
         parts = parts_of(worlds, int(cluster.processors()))
         each = worlds // parts
         orders = []

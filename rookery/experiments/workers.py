@@ -116,7 +116,7 @@ def train(
             steps = checkpoint.steps_of(checkpoint.newest(folder))
         folder = folder.resolve()
         try:
-            cluster.check_nodes(folder)
+            cluster.check_folder(folder)
         except RookeryError:
             if run is None:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -211,7 +211,7 @@ class SettingsSweep:
         with Cluster(address, at_once, 1.0, "trials", "give a smaller --concurrent") as cluster, RunLock(self.folder):
             self.save()
             try:
-                cluster.check_nodes(self.folder)
+                cluster.check_folder(self.folder)
             except RookeryError:
                 if not begun:
                     shutil.rmtree(self.folder, ignore_errors=True)

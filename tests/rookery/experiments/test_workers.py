@@ -340,11 +340,8 @@ def test_two_machines_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(RookeryError, match=r"4 workers of 1 processors need 4, and the cluster has [23]:"):
             Cluster(nodes.address, 4, 1.0).__enter__()
         monkeypatch.setattr(ray_cluster, "versions", lambda: versions() | {"numpy": "0.1"})
-        with (
-            Cluster(nodes.address, 1, 1.0) as cluster,
-            pytest.raises(RookeryError, match=r"has numpy .* and this machine 0\.1"),
-        ):
-            cluster.check_nodes(tmp_path)
+        with pytest.raises(RookeryError, match=r"has numpy .* and this machine 0\.1"):
+            Cluster(nodes.address, 1, 1.0).__enter__()
     finally:
         nodes.shutdown()
 
@@ -378,33 +375,56 @@ def test_what_cannot_be_is_one_sentence(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_machine_that_does_not_see_the_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Ray:
-        """Of one node, whose answers are given."""
+class OneNode:
+    """In place of Ray: a cluster of one machine, whose answer is given."""
 
-        def __init__(self, answer: tuple[dict[str, str], bool]) -> None:
-            self.answer = answer
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+        self.connected = False
 
-        def remote(self, **options: Any) -> Any:
-            return lambda function: self
+    def init(self, **options: Any) -> None:
+        self.connected = True
 
-        def options(self, **options: Any) -> Any:
-            return type("Call", (), {"remote": lambda self, *a: None})()
+    def shutdown(self) -> None:
+        self.connected = False
 
-        def nodes(self) -> list[dict[str, Any]]:
-            return [{"NodeID": "00" * 28, "NodeManagerHostname": "far", "Alive": True}]
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 4.0}
 
-        def get(self, reply: None) -> Any:
-            return self.answer
+    def remote(self, **options: Any) -> Any:
+        return lambda function: self
 
+    def options(self, **options: Any) -> Any:
+        return type("Call", (), {"remote": lambda self, *a: None})()
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeID": "00" * 28, "NodeManagerHostname": "far", "Alive": True}]
+
+    def get(self, reply: None) -> Any:
+        return self.answer
+
+
+def test_a_machine_that_does_not_see_the_run_is_refused(tmp_path: Path) -> None:
     cluster = Cluster("10.0.0.1:6379", 2, 1.0)
-    cluster._ray = Ray((versions(), False))
+    cluster._ray = OneNode(False)
     with pytest.raises(RookeryError, match=rf"far does not see {tmp_path}: give --out a folder"):
-        cluster.check_nodes(tmp_path)
+        cluster.check_folder(tmp_path)
     assert not list(tmp_path.iterdir())
-    cluster._ray = Ray((versions() | {"mujoco": "3.1"}, True))
-    with pytest.raises(RookeryError, match=r"far has mujoco 3\.1 and this machine"):
-        cluster.check_nodes(tmp_path)
+    cluster._ray = OneNode(True)
+    cluster.check_folder(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_machine_of_other_versions_is_refused_by_every_use_of_a_cluster() -> None:
+    cluster = Cluster("auto", 2, 1.0)
+    cluster._ray = other = OneNode(versions() | {"mujoco": "3.1"})
+    with pytest.raises(RookeryError, match=r"far has mujoco 3\.1 and this machine"), cluster:
+        raise AssertionError("it was entered")
+    assert not other.connected
+    cluster._ray = same = OneNode(versions())
+    with cluster:
+        assert same.connected
+    assert not same.connected
 
 
 def test_workers_are_checked() -> None:
