@@ -120,9 +120,9 @@ class StateC:
 
     def stack(self, policy: int) -> int:
         """Bytes of the caller's stack in a control step, about; `policy` are those of the network."""
-        arrays = re.findall(r"^ *float \w+\[(\d+)\];", self._observe(), re.M)
-        observing = 4 * sum(map(int, arrays)) + 160
-        return 4 * (self.agents * (self.inputs + self.outputs) + self.options) + 200 + max(policy, observing)
+        called = [_bytes_of_arrays(text) + 160 for text in (self._observe(), "".join(self._happening()))]
+        here = 4 * (self.agents * (self.inputs + self.outputs) + self.options) + len(self.events) + 200
+        return here + max(policy, *called)
 
     def declarations(self) -> str:
         """For the header: both structs and the functions."""
@@ -424,3 +424,8 @@ def _loop(size: int, statement: str) -> str:
 
 def _when(condition: str, statements: Sequence[str]) -> str:
     return f"if ({condition}) {{ {' '.join(statements)} }}"
+
+
+def _bytes_of_arrays(text: str) -> int:
+    """Bytes of the arrays that C declares."""
+    return 4 * sum(map(int, re.findall(r"^ *float \w+\[(\d+)\];", text, re.M)))
