@@ -37,8 +37,8 @@ class CommandLines:
 
 
 def observed(terms: Iterable[Term]) -> dict[str, Quantity]:
-    """The quantities that terms are made of, by name."""
-    return {q.name: q for term in terms for q in term.expression.leaves()}
+    """The quantities that terms are made of, by name; of hidden terms a robot is told nothing."""
+    return {q.name: q for term in terms if not term.hidden for q in term.expression.leaves()}
 
 
 def units_of(q: Quantity) -> list[str]:
@@ -48,9 +48,9 @@ def units_of(q: Quantity) -> list[str]:
 
 
 def ranges_of(commands: Mapping[str, CommandRange], terms: Iterable[Term]) -> dict[str, CommandRange]:
-    """Those of the ranges whose quantity the terms observe, in the order of the ranges."""
+    """Those of the ranges whose quantity the terms observe, and that to which it is relative, in the order of the ranges."""
     seen = observed(terms)
-    return {name: span for name, span in commands.items() if name in seen}
+    return {name: span for name, span in commands.items() if name in seen and span.relative_to in ("", *seen)}
 
 
 def ranges_json(commands: Mapping[str, CommandRange], terms: Iterable[Term]) -> dict[str, Any]:

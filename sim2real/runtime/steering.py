@@ -102,7 +102,8 @@ def _check(q: Quantity, low: Sequence[float], high: Sequence[float]) -> None:
 
 
 def _check_asked(pilot: Pilot, values: Sequence[SteeredValue]) -> None:
-    """Refuse commands that the policy has never been asked for; a motion of 0 stands for what nobody asks."""
+    """Refuse commands that the policy has never been asked for; a commanded motion of 0 is to stay, and what nobody
+    asks."""
     for v in values:
         if v.command not in pilot.commands.values:  # a target is where it takes off to
             continue
@@ -115,7 +116,8 @@ def _check_asked(pilot: Pilot, values: Sequence[SteeredValue]) -> None:
                 continue
             low, high = low + begins[v.index] - NEAR_ENTRY_M, high + begins[v.index] + NEAR_ENTRY_M
             where = f" from where it begins ({v.relative_to})"
-        if (asked or v.place) and not low <= np.float32(asked) <= high:
+        stays = asked == 0.0 and v.command.startswith(COMMANDED)
+        if not stays and not low <= np.float32(asked) <= high:
             raise RookeryError(
                 f"{v.label} {asked:g} {v.unit} of the command {v.command!r} is out of its range, {low:g} to {high:g}: give one "
                 f"within. The policy was trained with {v.low:g} to {v.high:g}{where}; [ranges] of --controls may say another."

@@ -20,7 +20,7 @@ from rookery.sim.specs import CommandRange, Group, Term
 from rookery.sim.terms import Quantity
 from rookery.sim.values import plain
 from rookery.sim2real.build import build_contract
-from rookery.sim2real.command_ranges import check_commands
+from rookery.sim2real.command_ranges import check_commands, ranges_json, ranges_of
 from rookery.sim2real.compatibility import check_compatible, check_groups, differences, with_stages
 from rookery.sim2real.contract import Contract, Delay, Latency, Limit, MeasurementErrors
 from rookery.sim2real.provenance import gather_provenance
@@ -190,6 +190,20 @@ def test_a_range_of_what_is_measured_is_refused(name: str) -> None:
     line = {"low": [-1.0] * 3, "high": [1.0] * 3, "unit": "m"}
     with pytest.raises(RookeryError, match=f"commands.{name} is .* left out: '{name}' is measured"):
         check_commands({name: line}, [Term("own", own_state)], "commands")
+
+
+def test_a_range_from_where_a_robot_is_not_told_to_be_is_left_out_and_refused() -> None:
+    """A flight would hold the place as if it were counted from the world's origin."""
+    target, position = Quantity("target", 3, "m", place=True), Quantity("position", 3, "m", place=True)
+    told = [Term("target", target), Term("position", position)]
+    hidden = [told[0], replace(told[1], hidden=True)]
+    assert ranges_of({"target": TARGETS}, told) == {"target": TARGETS}
+    assert ranges_of({"target": TARGETS}, hidden) == {}
+    assert ranges_of({"target": TARGETS}, [replace(t, hidden=True) for t in told]) == {}
+    line = ranges_json({"target": TARGETS}, told)
+    check_commands(line, told, "commands")
+    with pytest.raises(RookeryError, match="commands.target.relative_to is 'position'"):
+        check_commands(line, hidden, "commands")
 
 
 def test_ranges_that_no_training_had_are_left_out() -> None:

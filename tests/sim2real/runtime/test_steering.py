@@ -181,6 +181,20 @@ def test_a_goal_of_an_arm_is_held_within_the_box_of_the_training() -> None:
             steering.learn()
 
 
+def test_a_zero_is_a_command_like_others_where_it_is_no_motion() -> None:
+    """As the C++ program has it: 0 of a velocity is to stay, 0 of a height is a height."""
+    name = "height up to which a lob rises, else 0"
+    for asked, fits in ((0.5, True), (0.0, False)):
+        pilot = stub("volley-skill", {name: (asked,)})
+        pilot.command_limits.replace(name, CommandRange((0.5,), (3.0,)))
+        steering = CommandSteering([pilot])
+        if fits:
+            steering.learn()
+            continue
+        with pytest.raises(RookeryError, match="0 m of the command .* is out of its range, 0.5 to 3"):
+            steering.learn()
+
+
 def test_commands_are_held_and_told_by_name() -> None:
     spec = Contract.read(ZOO / "drone-hover" / "contract.json").groups["drone"]
     limits = CommandLimits(library(), spec.commands)
