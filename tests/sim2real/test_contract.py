@@ -202,7 +202,7 @@ def test_a_range_from_where_a_robot_is_not_told_to_be_is_left_out_and_refused() 
     assert ranges_of({"target": TARGETS}, [replace(t, hidden=True) for t in told]) == {}
     line = ranges_json({"target": TARGETS}, told)
     check_commands(line, told, "commands")
-    with pytest.raises(RookeryError, match="commands.target.relative_to is 'position'"):
+    with pytest.raises(RookeryError, match=r"commands\.target\.relative_to is 'position'"):
         check_commands(line, hidden, "commands")
 
 

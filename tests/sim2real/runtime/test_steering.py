@@ -191,7 +191,7 @@ def test_a_zero_is_a_command_like_others_where_it_is_no_motion() -> None:
         if fits:
             steering.learn()
             continue
-        with pytest.raises(RookeryError, match="0 m of the command .* is out of its range, 0.5 to 3"):
+        with pytest.raises(RookeryError, match=r"0 m of the command .* is out of its range, 0\.5 to 3"):
             steering.learn()
 
 
