@@ -188,7 +188,7 @@ class Cluster:
         """
         if self._ray.wait([reply], timeout=0)[0]:
             return True
-        self._check_head()
+        self.check_head()
         return False
 
     def _as_they_come(self, replies: list[Any]) -> Iterator[Any]:
@@ -197,7 +197,7 @@ class Cluster:
             done, replies = self._ray.wait(replies, timeout=LOOK_S)
             yield from done
             if not done:
-                self._check_head()
+                self.check_head()
 
     def result(self, reply: Any) -> Any:
         """The result of a task, which is waited for.
@@ -216,8 +216,11 @@ class Cluster:
         except errors.RayError as error:
             raise ProcessLost(f"a process of the cluster was lost {LOSSES + 1} times: try again.") from error
 
-    def _check_head(self) -> None:
-        """Notice a head that is gone, before Ray ends this process for that.
+    def check_head(self, then: str = "run the command once more") -> None:
+        """Notice a head that is gone, before Ray ends this process for that; to be called again and again.
+
+        Args:
+            then: what to do once it is there again.
 
         Raises:
             RookeryError: it has not answered for LOST_S.
@@ -235,7 +238,7 @@ class Cluster:
                 self._answered = now  # it has answered, or there would be no connection
             if self._answered + LOST_S < now:
                 raise RookeryError(
-                    f"the head of the Ray cluster at {place}:{port} has ended: start it again and run the command once more."
+                    f"the head of the Ray cluster at {place}:{port} has ended: start it again and {then}."
                 ) from error
 
     def _check_versions(self) -> None:

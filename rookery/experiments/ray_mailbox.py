@@ -46,7 +46,7 @@ class WorkerMailbox:
     def __init__(self, actor: Any) -> None:
         self.actor = actor
         self._reply: Any = None
-        self._asked: Any = None
+        self._asked: dict[str, Any] = {}
         import ray
 
         self._get = ray.get
@@ -73,21 +73,28 @@ class WorkerMailbox:
 
     def rows(self, wait: bool = True) -> list[dict[str, Any]]:
         """Rows since the last call; without `wait` those of an answer that is there already."""
-        import ray
-
-        if self._asked is None:
-            self._asked = self.actor.take.remote()
-        if not wait and not ray.wait([self._asked], timeout=0)[0]:
-            return []
-        rows: list[dict[str, Any]] = self._get(self._asked)
-        self._asked = None
-        return rows
+        before: list[dict[str, Any]] = self._answer("take", wait) or []
+        return before + self._get(self.actor.take.remote()) if wait else before
 
     def result(self) -> dict[str, Any] | None:
         """The result of a training that has ended; None before."""
         found: dict[str, Any] | None = self._get(self.actor.ends.remote())[0]
         return found
 
-    def error(self) -> str:
-        """Sentence of a worker that cannot go on; "" without one."""
-        return str(self._get(self.actor.ends.remote())[1])
+    def error(self, wait: bool = True) -> str:
+        """Sentence of a worker that cannot go on; "" without one, and without `wait` where there is no answer yet."""
+        if wait:
+            return str(self._get(self.actor.ends.remote())[1])
+        return str((self._answer("ends", wait) or (None, ""))[1])
+
+    def _answer(self, method: str, wait: bool) -> Any:
+        """The answer to a question of an earlier call, which is asked now where none is open; None while there is none."""
+        import ray
+
+        if method not in self._asked:
+            if wait:
+                return None
+            self._asked[method] = getattr(self.actor, method).remote()
+        if not wait and not ray.wait([self._asked[method]], timeout=0)[0]:
+            return None
+        return self._get(self._asked.pop(method))

@@ -148,6 +148,7 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
             failed.append(error)
 
     thread = threading.Thread(target=fit, daemon=True)
+    folder = Path(order["folder"])
     terminal.start()
     try:
         with Interruption() as interruption:
@@ -155,12 +156,13 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
             told = False
             while thread.is_alive():
                 time.sleep(LOOK_S)
+                cluster.check_head(_way_on(folder))
                 if interruption.wanted and not told:
                     told = True
                     mailbox.stop()
-                for row in mailbox.rows():
+                for row in mailbox.rows(wait=False):
                     terminal.show(row)
-                if mailbox.error():
+                if mailbox.error(wait=False):
                     break
         for row in mailbox.rows():
             terminal.show(row)
@@ -168,15 +170,20 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
     finally:
         terminal.stop()
         shutil.rmtree(storage, ignore_errors=True)
-    folder = Path(order["folder"])
     if error:
         raise RookeryError(error)
     if result is None:
-        left = checkpoint.complete(folder)
-        then = f"go on with `rookery train --resume {folder}`" if left else "there is no checkpoint yet"
         cause = str(failed[0]).strip().splitlines()[-1] if failed else "Ray ended them"
-        raise RookeryError(f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {then}.")
+        raise RookeryError(
+            f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {_way_on(folder)}."
+        )
     return result
+
+
+def _way_on(folder: Path) -> str:
+    """Advice to a user whose cluster was lost."""
+    there = checkpoint.complete(folder)
+    return f"go on with `rookery train --resume {folder}`" if there else "train anew, for there is no checkpoint yet"
 
 
 def _work(order: dict[str, Any]) -> None:

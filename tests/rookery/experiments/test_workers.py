@@ -7,8 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -20,10 +22,11 @@ from forks import FORKS
 from rookery.cli.main import main
 from rookery.experiments import ray_cluster
 from rookery.experiments.ray_cluster import Cluster, versions
-from rookery.experiments.workers import Workers
+from rookery.experiments.workers import Workers, _watch
 from rookery.policies.training import checkpoint
 from rookery.policies.training.distributed import Distributed
 from rookery.policies.training.lock import FILE as LOCK
+from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
 from rookery.sim.errors import RookeryError
 
@@ -425,6 +428,34 @@ def test_a_machine_of_other_versions_is_refused_by_every_use_of_a_cluster() -> N
     with cluster:
         assert same.connected
     assert not same.connected
+
+
+class Headless:
+    """In place of a cluster: its workers compute on, and its head is gone."""
+
+    def __init__(self) -> None:
+        self.ended = threading.Event()
+
+    def run(self, *order: Any) -> None:
+        self.ended.wait(60)
+
+    def mailbox(self) -> Any:
+        return SimpleNamespace(actor=None, rows=lambda wait: [], error=lambda wait: "")
+
+    def check_head(self, then: str) -> None:
+        raise RookeryError(f"the head has ended: start it again and {then}.")
+
+
+@pytest.mark.parametrize(("saved", "said"), [(False, "train anew"), (True, "go on with `rookery train --resume ")])
+def test_a_lost_head_is_one_sentence_with_the_way_on(saved: bool, said: str, tmp_path: Path) -> None:
+    if saved:
+        (tmp_path / "checkpoints" / f"{64:012d}").mkdir(parents=True)
+    cluster: Any = Headless()
+    try:
+        with pytest.raises(RookeryError, match=rf"the head has ended: start it again and {said}"):
+            _watch(cluster, {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
+    finally:
+        cluster.ended.set()
 
 
 def test_workers_are_checked() -> None:
