@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 
 import mujoco
 import numpy as np
@@ -99,14 +98,11 @@ def test_hulls_have_the_volumes_of_their_boxes_balls_and_simplices(times):
     assert hull_volume(ball.vertices) == pytest.approx(ball.volume)
 
 
-def test_a_mugs_parts_are_close_to_it_and_quickly_found():
-    """With libraries of the same purpose 32 parts filled 7 % (CoACD, 62 s) and 17 % (V-HACD, 3 s) more than a mug like it."""
-    mug = find_object("mug").mesh
-    decompose(cup(), max_parts=2)  # compiles
-    start = time.process_time()
-    parts, excess = decompose(mug)
+def test_a_mugs_parts_are_close_to_it():
+    """With libraries of the same purpose 32 parts filled 7 % (CoACD) and 17 % (V-HACD) more than a mug like it; how long each
+    takes is in benchmarks/decompose.py."""
+    parts, excess = decompose(find_object("mug").mesh)
     assert len(parts) <= 32 and excess < 0.25
-    assert time.process_time() - start < 4.0
 
 
 def test_a_cube_needs_one_part_and_has_its_inertia(tmp_path):
