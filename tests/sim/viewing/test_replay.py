@@ -127,6 +127,11 @@ def test_a_log_is_drawn_over_its_steps(tmp_path):
     curves = Curves(server, log)
     curves.show("return")
     np.testing.assert_array_equal(curves._chart.data[1], [1.5, 2.5])
+    (choice,) = [x for x in server.gui._gui_input_handle_from_uuid.values() if getattr(x, "options", None)]
+    choice.value = "metric/success"
+    for told in choice._impl.update_cb:  # as when a user chooses
+        told(None)
+    np.testing.assert_array_equal(curves._chart.data[1], [np.nan, 0.5])
     close_server(server)
     file.write_text("a,b\n1,2\n")
     with pytest.raises(RookeryError, match="no column 'steps'"):

@@ -225,6 +225,19 @@ def test_the_bus_watchdog_stops_a_servo(host: Host) -> None:
     assert axis.enabled
 
 
+def test_the_bus_watchdog_lets_a_servo_go_on_that_is_spoken_to(host: Host) -> None:
+    host.write(1, dxl.DRIVE_MODE, dxl.TIME_BASED)
+    host.write(1, dxl.PROFILE_VELOCITY, 2000)
+    host.write(1, dxl.TORQUE_ENABLE, 1)
+    host.write(1, dxl.WATCHDOG, 3)
+    host.write(1, dxl.GOAL_POSITION, host.read(1, dxl.POSITION) + 800)
+    for _ in range(25):
+        step(host.server, 40)  # of 60 ms that it waits
+        host.read(1, dxl.POSITION)
+    assert host.server.servos[0]._table[98] != dxl.WATCHDOG_ERROR
+    assert host.server.vehicle.axes[0].demand - PANDA.home_across[0] > 0.3 * 800 * dxl.RAD
+
+
 def test_an_overloaded_servo_takes_its_torque_off_until_a_reboot(host: Host) -> None:
     assert host.write(2, dxl.CURRENT_LIMIT, 60) == 0
     assert host.write(2, dxl.TORQUE_ENABLE, 1) == 0  # the arm's weight is more than 5 % of its torque holds

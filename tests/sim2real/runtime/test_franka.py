@@ -316,6 +316,18 @@ def test_a_motion_ends_at_rest(client: Client) -> None:
     assert client.vehicle.error == "joint_motion_generator_velocity_discontinuity"
 
 
+def test_a_motion_that_is_stopped_is_told_that_it_was_preempted(client: Client) -> None:
+    client.hello()
+    assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48), 7)[0] == fci.MOTION_STARTED
+    assert client.ask(fci.STOP_MOVE, b"", 8)[0] == fci.SUCCESS
+    client.run(3)
+    ended = client.tcp.recv(64)  # the motion's own answer
+    assert fci.HEADER.unpack(ended[: fci.HEADER.size])[:2] == (fci.MOVE, 7)
+    assert ended[fci.HEADER.size] == fci.PREEMPTED
+    client.run(500)
+    assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48), 9)[0] == fci.MOTION_STARTED
+
+
 def test_damaged_messages_change_nothing(client: Client) -> None:
     """Random bytes and good headers with wild payloads by TCP, by UDP while it moves: no error, and it stays finite."""
     rng = random.Random(4)
