@@ -9,7 +9,9 @@ import mujoco
 import numpy as np
 import pytest
 
+from rookery.robots.own.parts import name_all, take_refs
 from rookery.robots.own.reading import BASE, read
+from rookery.sim.errors import RookeryError
 from rookery.sim.scene import Scene
 
 FILE = """<mujoco><compiler {compiler}/><worldbody>
@@ -65,3 +67,36 @@ def test_a_robot_in_a_scene_weighs_and_stands_as_its_file_says(name: str, tmp_pa
     np.testing.assert_allclose(model.jnt_range, expected.jnt_range)
     np.testing.assert_allclose(model.qpos0, expected.qpos0)
     np.testing.assert_allclose(model.qpos_spring, expected.qpos_spring)
+
+
+def test_without_refs_the_same_angles_put_all_shapes_at_the_same_places(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    expected = mujoco.MjModel.from_xml_path(str(file))
+    spec = read(file, floating=True).spec
+    take_refs(file, spec, ("hip", "knee", "slide"))
+    model = spec.compile()
+    assert not model.qpos0[7:].any() and (expected.qpos0[7:] != 0.0).all()
+    draw = np.random.default_rng(0)
+    for _ in range(4):
+        ours, theirs = mujoco.MjData(model), mujoco.MjData(expected)
+        ours.qpos[:] = theirs.qpos[:] = draw.uniform(-1.0, 1.0, model.nq)
+        mujoco.mj_forward(model, ours)
+        mujoco.mj_forward(expected, theirs)
+        for field in ("geom_xpos", "geom_xmat", "site_xpos", "xipos", "qfrc_passive", "qfrc_bias"):
+            np.testing.assert_allclose(getattr(ours, field), getattr(theirs, field), atol=1e-9, err_msg=field)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"axes": '/><joint name="other" ref="0.1"'},
+        {"more": '<equality><joint joint1="hip" joint2="knee" polycoef="0 1 0 0 0"/></equality>'},
+    ],
+)
+def test_a_ref_that_others_share_is_refused(changes: dict[str, str], tmp_path: Path) -> None:
+    file = written(tmp_path, **changes)
+    spec = read(file, floating=True).spec
+    name_all(spec)
+    joints = [j.name for j in spec.joints if j.type != mujoco.mjtJoint.mjJNT_FREE]
+    with pytest.raises(RookeryError, match=r"joint '(hip|other)' has ref = 0\.\d+ and shares its body or its motion"):
+        take_refs(file, spec, joints)
