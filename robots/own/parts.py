@@ -16,7 +16,9 @@ ROTOR_WORDS = ("rotor", "prop", "motor")
 """One of these is in the name of a rotor's link."""
 Key = tuple[str, list[float]]
 """A keyframe's name and its qpos."""
-_FOLLOWS = tuple(int(d) for d in (mujoco.mjtDyn.mjDYN_NONE, mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT))
+_FOLLOWS = tuple(
+    int(d) for d in (mujoco.mjtDyn.mjDYN_NONE, mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
+)
 """Activations that come to the control itself."""
 
 
@@ -150,8 +152,8 @@ def take_refs(path: Path, spec: mujoco.MjSpec, joints: Sequence[str]) -> None:
         body = joint.parent
         if joint.name in coupled or body.joints[0].name != joint.name:
             raise RookeryError(
-                f"{path}: joint {joint.name!r} has ref = {ref:.3g} and shares its body or its motion with another joint: turn its "
-                "body by that much in the file in place of it."
+                f"{path}: joint {joint.name!r} has ref = {ref:.3g} and shares its body or its motion with another joint: turn "
+                "its body by that much in the file in place of it."
             )
         turn, axis = np.zeros(9), np.array(joint.axis) / np.linalg.norm(joint.axis)
         mujoco.mju_quat2Mat(turn, np.array(body.quat))

@@ -69,7 +69,7 @@ class BodyMass:
         if {"mass", "load"} & values.keys():
             self._set("mass", total, where)
         loaded = bool((now["load"] != 0.0).any()) or "load" in values
-        if {*SHIFTS} & values.keys() or loaded and {"mass", "load"} & values.keys():
+        if {*SHIFTS} & values.keys() or (loaded and {"mass", "load"} & values.keys()):
             self._set("com", com + (load / total)[..., None] * arm, where)
         if loaded:
             self._write_inertia(where, moments, load, body * load / total, arm)

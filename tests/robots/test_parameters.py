@@ -225,7 +225,9 @@ def test_mass_centre_and_inertia_do_not_depend_on_the_order_of_writes(task):
     """A load that is drawn once and a mass that each episode draws anew are written one after the other."""
     env = rookery.make(task, num_envs=2, engine="mujoco")
     env.reset()
-    load, mass, body = ("payload", "trunk_mass", "go2/base") if task == "go2-velocity" else ("load", "mass", "drone_0/base")
+    load, mass, body = (
+        ("payload", "trunk_mass", "go2/base") if task == "go2-velocity" else ("load", "mass", "drone_0/base")
+    )
     weight = env.world.params.nominal("mass", [body]).item()
     values = {load: 0.3 * weight, mass: 1.2, "com_x": 0.004}
     for world, order in enumerate((("com_x", load, mass), (mass, load, "com_x"))):

@@ -1,4 +1,4 @@
-"""MJCFs in whatever angles, orientations and masses their compiler settings say: MuJoCo's own model of the file is the oracle."""
+"""MJCFs in whatever angles, orientations and masses their compiler says: MuJoCo's own model of the file is the oracle."""
 
 from __future__ import annotations
 
