@@ -72,7 +72,7 @@ class GymnasiumSource(Env):
         return self._observation(obs), {}
 
     def _seeds(self, seed: int | None) -> Any:
-        """Of each environment, such that no other seed gives any of them: Gymnasium counts on from a single number, so that
+        """A seed for each environment that no other seed gives any: Gymnasium counts on from a single number, so that
         neighboring seeds would share all episodes but one environment's."""
         first = unsigned(seed)
         if first is None or not isinstance(self._env, (SyncVectorEnv, AsyncVectorEnv)):
