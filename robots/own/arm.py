@@ -32,7 +32,7 @@ from rookery.robots.own.arm_links import (
     straighten_fingers,
     tool_between,
 )
-from rookery.robots.own.parts import motors_of, name_all, strip
+from rookery.robots.own.parts import motors_of, name_all, strip, take_refs
 from rookery.robots.own.placeholders import without_placeholders
 from rookery.robots.own.postures import Postures, search
 from rookery.robots.own.reading import BASE, read, stamp
@@ -95,7 +95,7 @@ class _ArmBuilder:
         self.notes = list(self.source.notes)
         self.warnings: list[str] = []
         self.spec = self.source.spec
-        self.motors = motors_of(self.spec)
+        self.motors = motors_of(self.spec, floats=False)
         strip(self.spec)
         chain = find_chain(file, self.spec, named)
         self.joints = tuple(j.name for j in chain)
@@ -108,6 +108,7 @@ class _ArmBuilder:
         self._make_rigid()
         model = checks.compile_source(self.source)
         self.notes += checks.check_inertia(model)
+        take_refs(file, self.spec, (*self.joints, *self.fingers))
         self._finish_tool()
         if not self.fingers:
             self.notes.append("it has no two sliding fingers: tasks that grip refuse it.")

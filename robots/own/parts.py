@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import mujoco
 import numpy as np
 
+from rookery.sim.errors import RookeryError
+
 ROTOR_WORDS = ("rotor", "prop", "motor")
 """One of these is in the name of a rotor's link."""
 Key = tuple[str, list[float]]
 """A keyframe's name and its qpos."""
+_FOLLOWS = tuple(
+    int(d) for d in (mujoco.mjtDyn.mjDYN_NONE, mujoco.mjtDyn.mjDYN_FILTER, mujoco.mjtDyn.mjDYN_FILTEREXACT)
+)
+"""Activations that come to the control itself."""
 
 
 def is_rotor(name: str) -> bool:
@@ -58,27 +66,107 @@ def _copy_numbers(source: Any, target: Any) -> None:
             setattr(target, name, value)
 
 
-def motors_of(spec: mujoco.MjSpec) -> dict[str, dict[str, float]]:
-    """Motors by the actuators of an MJCF, by joint: torque (N m), and of position servos kp (N m/rad) and kd (N m s/rad)."""
+def motors_of(spec: mujoco.MjSpec, floats: bool) -> dict[str, dict[str, float]]:
+    """Motors by the actuators of an MJCF, by joint: torque (N m), and of servos kp (N m/rad) and kd (N m s/rad).
+
+    All are as the joint has them: behind a gear g an actuator sees g times the angle and gives g times its force, so that its
+    torque counts g times and its gains count g^2 times. The torque is the least of what limits it.
+
+    Args:
+        floats: the robot's base is free in the world, on which what a damping ratio comes to depends.
+    """
     torque: dict[str, float] = {}
+    for joint in spec.joints:
+        if joint.actfrcrange[1] > joint.actfrcrange[0] and joint.actfrclimited != mujoco.mjtLimited.mjLIMITED_FALSE:
+            torque[joint.name] = float(joint.actfrcrange[1])
     kp: dict[str, float] = {}
     kd: dict[str, float] = {}
-    for joint in spec.joints:
-        if joint.actfrcrange[1] > joint.actfrcrange[0]:
-            torque[joint.name] = float(joint.actfrcrange[1])
-    for a in spec.actuators:
-        if a.trntype != mujoco.mjtTrn.mjTRN_JOINT:
+    model = _with_actuators(spec, floats)
+    if model is None:
+        return {"torque": torque, "kp": kp, "kd": kd}
+    for a in range(model.nu):
+        if model.actuator_trntype[a] != mujoco.mjtTrn.mjTRN_JOINT:
             continue
-        gear = abs(float(a.gear[0]))
-        servo = a.biastype == mujoco.mjtBias.mjBIAS_AFFINE and a.biasprm[1] < 0.0
-        if servo:
-            kp[a.target] = float(a.gainprm[0]) * gear
-            if a.biasprm[2] < 0.0:
-                kd[a.target] = -float(a.biasprm[2]) * gear
-        limit = a.forcerange if a.forcerange[1] > a.forcerange[0] else None if servo else a.ctrlrange
-        if limit is not None and limit[1] > limit[0]:
-            torque[a.target] = float(limit[1]) * gear
-    return {"torque": torque, "kp": kp, "kd": kd}
+        name = model.joint(int(model.actuator_trnid[a, 0])).name
+        gear = abs(float(model.actuator_gear[a, 0]))
+        _, stiffness, damping = -gear * gear * model.actuator_biasprm[a, :3] * _is_affine(model, a)
+        if stiffness > 0.0:
+            kp[name] = float(stiffness)
+        if damping > 0.0:
+            kd[name] = kd.get(name, 0.0) + float(damping)
+        most = gear * _most_force(model, a)
+        if most < math.inf:
+            torque[name] = min(most, torque.get(name, math.inf))
+    return {"torque": torque, "kp": kp, "kd": {name: v for name, v in kd.items() if name in kp}}  # not of brakes alone
+
+
+def _with_actuators(spec: mujoco.MjSpec, floats: bool) -> mujoco.MjModel | None:
+    """The file's model, in which MuJoCo has worked out limits and damping ratios of actuators; None without any, or where it
+    cannot be compiled, which later checks say."""
+    if not spec.actuators:
+        return None
+    alone = spec.copy()
+    free = [] if floats else [j for j in alone.joints if j.type == mujoco.mjtJoint.mjJNT_FREE]
+    for element in [*alone.sensors, *alone.keys, *free]:  # which may not fit the reader's base
+        alone.delete(element)
+    alone.nkey = 0
+    alone.compiler.balanceinertia = True  # what is no body's inertia is refused or mended later
+    try:
+        return alone.compile()
+    except ValueError:
+        return None
+
+
+def _is_affine(model: mujoco.MjModel, a: int) -> bool:
+    """True where an actuator's force falls with its own length or speed."""
+    return bool(model.actuator_biastype[a] == mujoco.mjtBias.mjBIAS_AFFINE)
+
+
+def _most_force(model: mujoco.MjModel, a: int) -> float:
+    """N (N m) that an actuator gives at most, before its gear; infinite without a limit. Of a servo, whose control is no
+    force, only its own limit counts."""
+    most = math.inf
+    if model.actuator_forcelimited[a]:
+        most = float(model.actuator_forcerange[a, 1])
+    direct = model.actuator_gaintype[a] == mujoco.mjtGain.mjGAIN_FIXED and int(model.actuator_dyntype[a]) in _FOLLOWS
+    if model.actuator_ctrllimited[a] and direct and model.actuator_biastype[a] == mujoco.mjtBias.mjBIAS_NONE:
+        most = min(most, abs(float(model.actuator_gainprm[a, 0])) * float(model.actuator_ctrlrange[a, 1]))
+    return most
+
+
+def take_refs(path: Path, spec: mujoco.MjSpec, joints: Sequence[str]) -> None:
+    """Let the robot stand at angle 0 where the file has it at the `ref` of these joints: their angles mean what they did, and
+    what computes with the bodies' places at angle 0 has them.
+
+    Args:
+        spec: its angles in rad, its orientations as quaternions.
+
+    Raises:
+        RookeryError: another joint lies between one with a `ref` and its body, or is coupled to it.
+    """
+    coupled = {n for e in spec.equalities if e.type == mujoco.mjtEq.mjEQ_JOINT for n in (e.name1, e.name2)}
+    for joint in (spec.joint(name) for name in joints):
+        ref = float(joint.ref)
+        if ref == 0.0:
+            continue
+        body = joint.parent
+        if joint.name in coupled or body.joints[0].name != joint.name:
+            raise RookeryError(
+                f"{path}: joint {joint.name!r} has ref = {ref:.3g} and shares its body or its motion with another joint: turn "
+                "its body by that much in the file in place of it."
+            )
+        turn, axis = np.zeros(9), np.array(joint.axis) / np.linalg.norm(joint.axis)
+        mujoco.mju_quat2Mat(turn, np.array(body.quat))
+        shift = -ref * axis
+        if joint.type == mujoco.mjtJoint.mjJNT_HINGE:
+            back, at, quat = np.zeros(4), np.zeros(3), np.zeros(4)
+            mujoco.mju_axisAngle2Quat(back, axis, -ref)
+            mujoco.mju_rotVecQuat(at, np.array(joint.pos), back)
+            mujoco.mju_mulQuat(quat, np.array(body.quat), back)
+            body.quat = list(quat)
+            shift = np.array(joint.pos) - at
+        body.pos = list(np.array(body.pos) + turn.reshape(3, 3) @ shift)
+        joint.ref = 0.0
 
 
 def keys_of(spec: mujoco.MjSpec) -> list[Key]:

@@ -16,7 +16,7 @@ from rookery.assets.go2 import KD, KP, LEGS, add_cameras, add_motor, go2_spec
 from rookery.assets.scenery import ground
 from rookery.robots.own import checks
 from rookery.robots.own.legs import check_family, corners, find_legs, forward, guess_home, mirror_of, same_sides, tip_of
-from rookery.robots.own.parts import home_key, keys_of, motors_of, name_all, strip
+from rookery.robots.own.parts import home_key, keys_of, motors_of, name_all, strip, take_refs
 from rookery.robots.own.placeholders import without_placeholders
 from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
@@ -86,7 +86,7 @@ class _QuadrupedBuilder:
         self.warnings: list[str] = []
         self.notes += checks.check_mass(source, settings.raw("mend_inertia") is True)
         self.spec = source.spec
-        self.motors = motors_of(self.spec)
+        self.motors = motors_of(self.spec, floats=True)
         self.keys = keys_of(self.spec)
         strip(self.spec)
         checks.fuse_static(self.source)
@@ -97,6 +97,7 @@ class _QuadrupedBuilder:
         legs = find_legs(source.path, model)
         hinges = [j for leg in legs for j in leg]
         self.joints = tuple(model.joint(j).name for j in hinges)
+        take_refs(source.path, self.spec, self.joints)
         self.links = tuple(model.body(int(model.jnt_bodyid[j])).name for j in hinges)
         self.mass = float(model.body_mass.sum())
         self.limits = model.jnt_range[hinges].copy()

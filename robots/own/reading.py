@@ -8,11 +8,13 @@ named.
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import mujoco
 
@@ -26,6 +28,7 @@ from rookery.sim.mujoco_warnings import take_warnings
 
 KINDS = (".urdf", ".xml", ".mjcf", ".xacro", ".sdf")
 WORLD = "rookery_world"
+_QUATERNION = mujoco.mjtOrientation.mjORIENTATION_QUAT
 Vector = tuple[float, float, float]
 BASE = "base"
 """Name that the root body gets."""
@@ -237,7 +240,9 @@ def _read_mjcf(path: Path, floating: bool, rpy: Vector) -> Source:
         spec = mujoco.MjSpec.from_file(str(path))
     except ValueError as e:
         raise RookeryError(f"MuJoCo cannot read {path}: {_line(e)}. Mend the file.") from e
+    _settle_angles(spec)
     _hold_files(path, spec)
+    _settle_masses(spec)
     roots = list(spec.worldbody.bodies)
     if len(roots) != 1:
         names = [b.name for b in roots]
@@ -256,6 +261,60 @@ def _read_mjcf(path: Path, floating: bool, rpy: Vector) -> Source:
     if floating:
         base.add_freejoint(name="root")
     return Source(path, spec.modelname or path.stem, spec, {}, {}, tuple(notes))
+
+
+def _settle_angles(spec: mujoco.MjSpec) -> None:
+    """Say all angles in rad and all orientations as quaternions, as everything that reads or writes parts of the spec does;
+    compiled, it is the same robot."""
+    compiler = spec.compiler
+
+    def quaternion(orientation: mujoco.MjsOrientation) -> Any:
+        return mujoco.MjSpec.resolve_orientation(
+            degree=compiler.degree, sequence=compiler.eulerseq, orientation=orientation
+        )
+
+    for part in (*spec.bodies, *spec.geoms, *spec.sites, *spec.frames, *spec.cameras):
+        if part.alt.type != _QUATERNION:
+            part.quat = quaternion(part.alt)
+            part.alt.type = _QUATERNION
+    for body in spec.bodies:
+        if body.ialt.type != _QUATERNION:
+            body.iquat = quaternion(body.ialt)
+            body.ialt.type = _QUATERNION
+    if not compiler.degree:
+        return
+    for joint in spec.joints:
+        if joint.type in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_BALL):
+            joint.range = [math.radians(v) for v in joint.range]
+        if joint.type == mujoco.mjtJoint.mjJNT_HINGE:
+            joint.ref = math.radians(joint.ref)
+            joint.springref = math.radians(joint.springref)
+    compiler.degree = False
+
+
+def _settle_masses(spec: mujoco.MjSpec) -> None:
+    """Give bodies the masses that the compiler's `settotalmass` and `inertiagrouprange` come to, since a scene that takes the
+    robot in has its own, and groups of shapes here say what is drawn."""
+    first, last = spec.compiler.inertiagrouprange
+    for geom in spec.geoms:
+        if not first <= geom.group <= last:
+            geom.mass = 0.0
+    spec.compiler.inertiagrouprange = [0, mujoco.mjNGROUP - 1]
+    total = float(spec.compiler.settotalmass)
+    if total <= 0.0:
+        return
+    spec.compiler.settotalmass = -1.0
+    try:
+        share = total / spec.copy().compile().body_mass.sum()
+    except ValueError:
+        return  # a later check says why
+    for body in spec.bodies:
+        body.mass *= share
+        body.inertia = [share * v for v in body.inertia]
+        body.fullinertia = [share * v for v in body.fullinertia]
+    for geom in spec.geoms:
+        geom.density *= share
+        geom.mass *= share
 
 
 def _name_base(spec: mujoco.MjSpec, base: mujoco.MjsBody, notes: list[str]) -> None:

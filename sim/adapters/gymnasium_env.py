@@ -30,7 +30,7 @@ class SingleEnv(gymnasium.Env):
 
     The step that ends an episode returns that episode's last observation; ``info`` then has its return, length, cause
     and metrics. `reset` begins the next one. Where options of choices are not allowed at all times, ``info["action_mask"]``
-    says which are now.
+    says which are, in the state of the observation.
 
     Args:
         env: what is wrapped, with num_envs == 1.
@@ -49,7 +49,9 @@ class SingleEnv(gymnasium.Env):
         self.env = env
         self._name, self.group = only_group(env, joint)
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}
-        self._frames = Frames(env, render_mode, last=True)
+        self._last_masks: dict[str, Any] = {}  # of the episode that ended last
+        masked = self.group.action.masked
+        self._frames = Frames(env, render_mode, last=True, at_ends=self._keep_masks if masked else None)
         self.render_mode = render_mode
         self.observation_space = observation_space(self.group, self.group.count)
         self.action_space = action_space(self.group, self.group.count)
@@ -89,19 +91,23 @@ class SingleEnv(gymnasium.Env):
         tensor = action_of(action, self.group.action, (), self.group.count)
         obs, reward, terminated, truncated, info = self.env.step({self._name: tensor})
         seen = array(obs[self._name].flatten())
-        summary = dict[str, Any]()
         if "episode" in info:
             self._next = seen
             self._running = False
             seen = array(info["final_observation"][self._name].flatten())
-            summary = episode_summary(self.env, info, 0)
-        summary |= self._masks()
+            summary = episode_summary(self.env, info, 0) | self._last_masks
+        else:
+            summary = self._masks()
         self._frames.show()
         return seen, float(reward[self._name].mean()), bool(terminated[0]), bool(truncated[0]), summary
 
     def _masks(self) -> dict[str, Any]:
         """{"action_mask": [A * C] int8} of a masked action: the options allowed now."""
         return {"action_mask": masks_of(self.env, self._name).flatten()} if self.group.action.masked else {}
+
+    def _keep_masks(self) -> None:
+        """Remember what was allowed where the episode ended."""
+        self._last_masks = self._masks()
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
         """The world as uint8 [H, W, 3]; None without the mode "rgb_array". After an episode's end it shows the last state

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import torch
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from torch import Tensor
 
 from rookery.sim.actions import check_actions
@@ -66,10 +66,19 @@ class GymnasiumSource(Env):
     def reset(self, seed: int | None = None) -> tuple[dict[str, Tensor], dict[str, Any]]:
         seed = self._seed if seed is None else check_seed(seed)
         self._seed = None  # later episodes go on with the stream
-        obs, _ = self._env.reset(seed=unsigned(seed))
+        obs, _ = self._env.reset(seed=self._seeds(seed))
         self._return[:] = 0.0
         self._length[:] = 0
         return self._observation(obs), {}
+
+    def _seeds(self, seed: int | None) -> Any:
+        """A seed for each environment that no other seed gives any: Gymnasium counts on from a single number, so that
+        neighboring seeds would share all episodes but one environment's."""
+        first = unsigned(seed)
+        if first is None or not isinstance(self._env, (SyncVectorEnv, AsyncVectorEnv)):
+            return first
+        others = np.random.SeedSequence(first).generate_state(self.num_envs - 1, np.uint64)
+        return [first, *others.tolist()]
 
     def step(self, actions: dict[str, Tensor] | Tensor) -> StepResult:
         chosen = self._map.batch(check_actions(self, actions)[GROUP][:, 0])

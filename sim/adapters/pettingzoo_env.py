@@ -64,7 +64,9 @@ class ParallelEnv(pettingzoo.ParallelEnv):
             "render_modes": list(RENDER_MODES),
             "render_fps": round(1.0 / env.control_dt),
         }
-        self._frames = Frames(env, render_mode, last=True)
+        self._masked = [g for g, s in env.groups.items() if s.action.masked]
+        self._last_masks: dict[str, NDArray[np.int8]] = {}  # by group, of the episode that ended last
+        self._frames = Frames(env, render_mode, last=True, at_ends=self._keep_masks if self._masked else None)
         self.render_mode = render_mode
         self._where = agent_names(env)
         self.possible_agents = list(self._where)
@@ -131,7 +133,7 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         late = {name: bool(truncated[0]) and name not in gone for name in self.agents}
         given = array if self.env.objectives else float
         rewards = {name: given(reward[g][0, i]) for name, (g, i) in self._live().items()}
-        observations = self._by_agent(seen)
+        observations = self._by_agent(seen, self._last_masks if ended else None)
         infos = {name: dict(summary) for name in self.agents}
         self.agents = [name for name in self.agents if not (over[name] or late[name])]
         return observations, rewards, over, late, infos
@@ -139,8 +141,17 @@ class ParallelEnv(pettingzoo.ParallelEnv):
     def _live(self) -> dict[str, tuple[str, int]]:
         return {name: self._where[name] for name in self.agents}
 
-    def _by_agent(self, obs: dict[str, Tensor]) -> ByAgent:
-        masks = {g: masks_of(self.env, g)[0] for g, s in self.env.groups.items() if s.action.masked}
+    def _masks(self) -> dict[str, NDArray[np.int8]]:
+        """By group whose action is masked, [A, C]: which options are allowed now."""
+        return {g: masks_of(self.env, g)[0] for g in self._masked}
+
+    def _keep_masks(self) -> None:
+        """Remember what was allowed where an episode ended."""
+        self._last_masks = self._masks()
+
+    def _by_agent(self, obs: dict[str, Tensor], masks: dict[str, NDArray[np.int8]] | None = None) -> ByAgent:
+        """Observations of live agents, with these masks, or those of now."""
+        masks = self._masks() if masks is None else masks
         out: ByAgent = {}
         for name, (g, i) in self._live().items():
             seen = array(obs[g][0, i])

@@ -68,9 +68,10 @@ class BodyMass:
         moments = now["inertia"][:, None, None] * self._moments
         if {"mass", "load"} & values.keys():
             self._set("mass", total, where)
-        if {"load", *SHIFTS} & values.keys():
+        loaded = bool((now["load"] != 0.0).any()) or "load" in values
+        if {*SHIFTS} & values.keys() or (loaded and {"mass", "load"} & values.keys()):
             self._set("com", com + (load / total)[..., None] * arm, where)
-        if (now["load"] != 0.0).any() or "load" in values:
+        if loaded:
             self._write_inertia(where, moments, load, body * load / total, arm)
         elif "inertia" in values:
             self._set("inertia", moments, where)

@@ -192,6 +192,7 @@ class LeggedBase(Task):
         self._least = -units * torch.tensor((LIMITS["max_back"], LIMITS["max_vy"], LIMITS["max_yaw_rate"]))
         self._most = units * torch.tensor((LIMITS["max_vx"], LIMITS["max_vy"], LIMITS["max_yaw_rate"]))
         self._said = False
+        self._replaced = torch.zeros(0, dtype=torch.int64), torch.zeros(0, 3)
 
     contact: Tensor
     touchdown: Tensor
@@ -299,6 +300,7 @@ class LeggedBase(Task):
             self.curriculum.track(r.base.pos[:, 0], self.command[:, :2].norm(dim=1))
         self._push()
         due = (self.steps >= self.next_command).nonzero().squeeze(1)
+        self._replaced = due, self.command[due]
         if len(due):
             self._sample_command(due)
 
@@ -329,9 +331,24 @@ class LeggedBase(Task):
         return r.base.pos[:, :, :2] + hips[:, :1] * ahead[:, None] + hips[:, 1:] * left[:, None]
 
     @property
+    def followed(self) -> Tensor:
+        """[N, 3] the command that was in force in this control step, as rewards and errors take it: `command`, but where a new
+        one was drawn at the step's end."""
+        due, before = self._replaced
+        if not len(due):
+            return self.command
+        followed = self.command.clone()
+        followed[due] = before
+        return followed
+
+    @property
     def moving(self) -> Tensor:
         """[N] bool: the command asks for steps."""
-        return (self.command.abs() / self._scale).amax(1) > STEPPING
+        return self.asks_for_steps(self.command)
+
+    def asks_for_steps(self, command: Tensor) -> Tensor:
+        """[N] bool of commands [N, 3] m/s, m/s, rad/s."""
+        return (command.abs() / self._scale).amax(1) > STEPPING
 
     def _push(self) -> None:
         if self.cfg.push_s <= 0 or self.cfg.push_speed <= 0:

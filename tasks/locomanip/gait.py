@@ -46,7 +46,8 @@ def gait_terms(task: LeggedBase) -> dict[str, Tensor]:
     Each is in the units of a Go2 that moves alike (`Scale`), so that the same weights suit robots of any size and weight.
     """
     r, size, sigma = task.robot, task.scale, task.cfg.tracking_sigma
-    moving = task.moving
+    command = task.followed
+    moving = task.asks_for_steps(command)
     swing = swings(task.phase) & moving[:, None]
     wanted = swing_height(task.phase, task.swing_height) * moving[:, None]
     landing = ~task.contact & (task.clearance < LANDING_M * size.length)
@@ -54,8 +55,8 @@ def gait_terms(task: LeggedBase) -> dict[str, Tensor]:
     legs, home = r.pos[:, :12], r.home[:12]
     speeds, rates = size.velocity**2, size.rate**2
     terms = {
-        "tracking_lin_vel": rewards.track_lin_vel_xy_exp(velocity, task.command[:, :2], math.sqrt(sigma * speeds)),
-        "tracking_ang_vel": rewards.track_ang_vel_z_exp(spin[:, 2], task.command[:, 2], math.sqrt(2.0 * sigma * rates)),
+        "tracking_lin_vel": rewards.track_lin_vel_xy_exp(velocity, command[:, :2], math.sqrt(sigma * speeds)),
+        "tracking_ang_vel": rewards.track_ang_vel_z_exp(spin[:, 2], command[:, 2], math.sqrt(2.0 * sigma * rates)),
         "lin_vel_z": rewards.lin_vel_z_l2(velocity) / speeds,
         "ang_vel_xy": rewards.ang_vel_xy_l2(spin) / rates,
         "orientation": rewards.flat_orientation_l2(r.up),

@@ -277,7 +277,7 @@ class LeggedReach(LeggedTask):
         self.sum_position += counts * position
         self.sum_rotation += counts * rotation
         self.counted += counts
-        self.speed_error += counts * (r.velocity[:, :2] - self.command[:, :2]).square().sum(1)
+        self.speed_error += counts * (r.velocity[:, :2] - self.followed[:, :2]).square().sum(1)
         self.change_sum += (self.last_action - self.before_action).abs().mean(1)
         self.torque_peak.copy_(torch.maximum(self.torque_peak, r.peak.amax(1)))
         late = torch.stack((position.mean(), rotation.mean()))

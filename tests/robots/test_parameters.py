@@ -220,6 +220,24 @@ def test_a_payload_moves_the_centre_of_mass_and_adds_inertia():
     assert p.get("com", base)[1, 0].tolist() == pytest.approx(com.tolist(), abs=1e-6)
 
 
+@pytest.mark.parametrize("task", ["go2-velocity", "drone-hover"])
+def test_mass_centre_and_inertia_do_not_depend_on_the_order_of_writes(task):
+    """A load that is drawn once and a mass that each episode draws anew are written one after the other."""
+    env = rookery.make(task, num_envs=2, engine="mujoco")
+    env.reset()
+    load, mass, body = (
+        ("payload", "trunk_mass", "go2/base") if task == "go2-velocity" else ("load", "mass", "drone_0/base")
+    )
+    weight = env.world.params.nominal("mass", [body]).item()
+    values = {load: 0.3 * weight, mass: 1.2, "com_x": 0.004}
+    for world, order in enumerate((("com_x", load, mass), (mass, load, "com_x"))):
+        for name in order:
+            write(env, name, values[name], world)
+    for field in ("mass", "com", "inertia"):
+        one, other = env.world.params.get(field, [body])
+        torch.testing.assert_close(one, other)
+
+
 def matrix_of(quat):
     w, x, y, z = quat
     return np.array([

@@ -26,6 +26,7 @@ from driven_adapters import DRIVERS, LENGTH, LONG, Driver
 
 import rookery.sim.adapters
 from rookery import isaacgym
+from rookery.sim.adapters.gymnasium_source import make_gymnasium
 from rookery.sim.errors import RookeryError
 
 EVERY = pytest.mark.parametrize("name", DRIVERS)
@@ -96,6 +97,13 @@ def test_every_reset_begins_another_episode(name):
     run(driver, 1)
     assert np.array_equal(first, again) != driver.begins
     assert not np.array_equal(driver.reset(), first)
+
+
+def test_neighboring_seeds_share_no_world_of_gymnasiums_environments():
+    """Gymnasium gives world i the seed + i, of which all but one stand in the next seed's worlds too."""
+    starts = [make_gymnasium("Pendulum-v1", 6, seed).reset()[0]["agent"][:, 0] for seed in (3, 4, 3)]
+    assert torch.cdist(starts[0], starts[1]).min() > 0.0
+    assert torch.equal(starts[0], starts[2])
 
 
 def test_seeds_are_refused_in_one_way():

@@ -209,6 +209,22 @@ def test_pettingzoo_has_masks_in_its_observations():
         plain.step({"driver_0": 5})
 
 
+def test_the_last_observation_has_the_mask_of_its_own_state():
+    """Who takes the value of what is after a time limit asks for the best option allowed there, not in the next episode."""
+    config = {"kind": "two", "episode_s": 0.1}
+    many, single = ParallelEnv(make(1, **config)), SingleEnv(make(1, **config))
+    for _ in range(2):
+        many.reset()
+        _, info = single.reset()
+        assert info["action_mask"].tolist() == [1, 1, 1, 1, 1]
+        for t in range(1, 6):
+            seen, _, _, late, _ = many.step({"driver_0": np.array([1, 0])})
+            *_, truncated, info = single.step(np.array([1, 0]))
+            assert late["driver_0"] == truncated == (t == 5)
+            allowed = [1, 1, t % 2 == 0, 1, 1]
+            assert seen["driver_0"]["action_mask"].tolist() == info["action_mask"].tolist() == allowed
+
+
 def test_stable_baselines3_learns_choices():
     pytest.importorskip("stable_baselines3", reason="the extra `trainers` is not installed")
     from stable_baselines3 import PPO

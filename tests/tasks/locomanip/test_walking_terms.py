@@ -102,6 +102,29 @@ def test_the_share_of_commands_to_stand(share, low, high):
     assert low <= stand <= high
 
 
+def test_rewards_are_for_the_command_that_was_in_force():
+    """Not for one that is drawn at the step's end, which the next action is the first to know of."""
+    config = {**CALM, "resample_s": 0.04, "stand_share": 0.5}
+    env = rookery.make("go2-velocity", 8, config=config, seed=1)
+    env.reset()
+    terms: dict[str, torch.Tensor] = {}
+    env.record_terms(lambda what, named: terms.update(named["robot"]) if what == "reward" else None)
+    task, changes = env.task, 0
+    for _ in range(8):
+        before = task.command.clone()
+        env.step(torch.zeros(8, 1, 12))
+        changes += int((task.command != before).any(1).sum())
+        velocity, spin, moving = task.robot.velocity, task.robot.base.ang_vel[:, 0, 2], (before != 0.0).any(1)
+        off = (velocity[:, :2] - before[:, :2]).square().sum(1)
+        sigma = task.cfg.tracking_sigma
+        torch.testing.assert_close(terms["tracking_lin_vel"][:, 0], torch.exp(-off / sigma))
+        turn = (spin - before[:, 2]).square()
+        torch.testing.assert_close(terms["tracking_ang_vel"][:, 0], torch.exp(-turn / (2.0 * sigma)))
+        assert not terms["stand_still"][moving].any()
+    assert changes > 10
+    env.close()
+
+
 def test_commands_fill_their_ranges():
     """Forward -0.6 to 1, sideways -0.4 to 0.4 m/s, turning -0.8 to 0.8 rad/s."""
     env = rookery.make("go2-velocity", 256, config=CALM)
