@@ -91,6 +91,18 @@ def test_no_module_imports_itself_in_a_circle():
     assert not circles, "\n".join(" <-> ".join(group) for group in circles)
 
 
+def test_assets_refuse_by_sentences():
+    """A ValueError would reach the person at the keyboard as a traceback."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources().items()
+        if path.startswith("assets/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) and node.exc is not None and "ValueError" in ast.unparse(node.exc).split("(")[0]
+    ]
+    assert not found, "raise a RookeryError:\n" + "\n".join(found)
+
+
 def probes(tree: ast.AST) -> list[int]:
     """Lines that ask an environment, with `getattr` or `hasattr`, what it has."""
     return [
