@@ -103,6 +103,22 @@ def test_assets_refuse_by_sentences():
     assert not found, "raise a RookeryError:\n" + "\n".join(found)
 
 
+BRITISH = re.compile(r"randomis|normalis|colour|behaviour", re.IGNORECASE)
+STORED = re.compile(r"normalised rotor speeds|\brandomisation\b")
+"""A quantity and a line of the provenance in contracts that are stored."""
+
+
+def test_one_spelling():
+    """Names and prose spell randomization, normalizer, color and behavior alike."""
+    found = [
+        f"{path}:{i}: {line.strip()}"
+        for path in sources()
+        for i, line in enumerate((ROOT / path).read_text().splitlines(), 1)
+        if BRITISH.search(STORED.sub("", line))
+    ]
+    assert not found, "\n".join(found)
+
+
 def probes(tree: ast.AST) -> list[int]:
     """Lines that ask an environment, with `getattr` or `hasattr`, what it has."""
     return [
