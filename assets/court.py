@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import mujoco
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.scenery import FRICTION, UNPAINTED, add_material, ground
 
 LINE_WIDTH = 0.05  # m
@@ -27,19 +28,19 @@ def check_court(
         anchors: [A][3] m, world.
 
     Raises:
-        ValueError: a size is not positive, the net is higher than the court is wide, its band higher than the net, or an
+        RookeryError: a size is not positive, the net is higher than the court is wide, its band higher than the net, or an
             anchor lies outside the court or in the ground.
     """
     for name, value in (("length", length), ("width", width), ("net height", net_height), ("band", band)):
         if not 0 < value < 1e3:
-            raise ValueError(f"the court's {name} must be positive, got {value} m.")
+            raise RookeryError(f"the court's {name} must be positive, got {value} m.")
     if net_height > width:
-        raise ValueError(f"a net of {net_height} m is higher than the court is wide ({width} m).")
+        raise RookeryError(f"a net of {net_height} m is higher than the court is wide ({width} m).")
     if band > net_height:
-        raise ValueError(f"the net's band ({band} m) must not be higher than the net ({net_height} m).")
+        raise RookeryError(f"the net's band ({band} m) must not be higher than the net ({net_height} m).")
     for x, y, z in anchors:
         if abs(x) > 0.5 * length or abs(y) > 0.5 * width or z <= 0:
-            raise ValueError(
+            raise RookeryError(
                 f"a drone's place at ({x}, {y}, {z}) m is not above the court of {length} m by {width} m: move it or make the "
                 "court larger."
             )
@@ -63,7 +64,7 @@ def court(
         visual: False leaves out what only looks.
 
     Raises:
-        ValueError: see check_court.
+        RookeryError: see check_court.
     """
     check_court(length, width, net_height, band)
     spec = ground(visual=visual)

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 
 from rookery.assets import airframes, meshes
+from rookery.assets.errors import RookeryError, unknown
 from rookery.assets.geometry import add_visual_mesh, looks_wanted
 
 LOOKS = {"crazyflie": airframes.crazyflie, "iris": airframes.iris}
@@ -53,11 +54,11 @@ def quadrotor_spec(
         racket_height: m, of the disc's upper face above the centre of mass; None lays the disc on the body.
 
     Raises:
-        ValueError: no rigid body has such an inertia (the largest moment exceeds the sum of the other two), the look is
+        RookeryError: no rigid body has such an inertia (the largest moment exceeds the sum of the other two), the look is
             unknown, or the racket has a negative radius or reaches into the body.
     """
     if look not in LOOKS:
-        raise ValueError(f"unknown look {look!r} of a quadrotor: known are {', '.join(LOOKS)}")
+        raise unknown("look of a quadrotor", look, LOOKS)
     spec = mujoco.MjSpec()
     spec.modelname = look
     base = _add_base(spec, mass, inertia, body_radius, body_height)
@@ -76,7 +77,7 @@ def _add_base(
 ) -> mujoco.MjsBody:
     """The free body `base`, its centre of mass and principal axes those of its frame, with its collision cylinder."""
     if 2 * max(inertia) > sum(inertia):
-        raise ValueError(
+        raise RookeryError(
             f"no rigid body has the principal moments {tuple(inertia)} kg m^2: the largest must not exceed the sum of "
             f"the other two, {sum(inertia) - max(inertia):.7g}."
         )
@@ -103,7 +104,7 @@ def _add_base(
 def _add_racket(base: mujoco.MjsBody, radius: float, height: float | None, body_top: float) -> None:
     top = body_top + RACKET_THICKNESS if height is None else height
     if radius < 0 or top < body_top + RACKET_THICKNESS - 1e-9:
-        raise ValueError(
+        raise RookeryError(
             f"a racket needs a positive radius and an upper face at {body_top + RACKET_THICKNESS:.4g} m or more, above the "
             f"body; got radius {radius} m and height {top} m."
         )

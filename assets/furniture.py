@@ -14,6 +14,7 @@ from __future__ import annotations
 import mujoco
 
 from rookery.assets.arms import LINK_BIT, TOUCH_BIT
+from rookery.assets.errors import RookeryError
 from rookery.assets.scenery import Rgba, fixture
 
 Three = tuple[float, float, float]
@@ -100,10 +101,10 @@ def window(height: float) -> mujoco.MjSpec:
         height: m, of the origin over what it stands on. Meta-World's frame is of one size and sinks into its table.
 
     Raises:
-        ValueError: too low for its handle.
+        RookeryError: too low for its handle.
     """
     if not height >= 0.1:
-        raise ValueError(f"the middle of a window must be 0.1 m over the table or more, got {height} m.")
+        raise RookeryError(f"the middle of a window must be 0.1 m over the table or more, got {height} m.")
     spec, base = fixture()
     y = RECESS
     top = 0.151

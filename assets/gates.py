@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import mujoco
 
+from rookery.assets.errors import RookeryError
+
 Rgba = Sequence[float]
 BLUE: Rgba = (0.13, 0.32, 0.72, 1.0)
 OPENING, BAR, DEPTH = 1.0, 0.1, 0.06  # m
@@ -25,10 +27,10 @@ def gate(*, opening: float = OPENING, bar: float = BAR, depth: float = DEPTH, rg
         rgba: color.
 
     Raises:
-        ValueError: a length that is not positive.
+        RookeryError: a length that is not positive.
     """
     if not (opening > 0 and bar > 0 and depth > 0):
-        raise ValueError(f"a gate's opening, bar and depth must be positive, got {opening}, {bar} and {depth} m")
+        raise RookeryError(f"a gate's opening, bar and depth must be positive, got {opening}, {bar} and {depth} m")
     spec = mujoco.MjSpec()
     body = spec.worldbody.add_body(name="gate")
     middle = 0.5 * (opening + bar)

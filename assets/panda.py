@@ -29,13 +29,14 @@ from rookery.assets.arms import (
     couple_fingers,
     set_servo,
 )
+from rookery.assets.errors import RookeryError
 from rookery.assets.panda_looks import add_looks
 
 Seven = tuple[float, float, float, float, float, float, float]
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
 FINGERS = ("finger_left", "finger_right")
 
-# place in the parent's frame (m), quaternion (not normalised), mass; inertia xx yy zz xy xz yz: Menagerie's panda.xml
+# place in the parent's frame (m), quaternion (not normalized), mass; inertia xx yy zz xy xz yz: Menagerie's panda.xml
 _H = 0.70710678
 _LINKS: tuple[tuple[tuple[float, ...], tuple[float, ...], Mass], ...] = (
     ((0, 0, 0), (1, 0, 0, 0), Mass(
@@ -110,10 +111,10 @@ def panda_spec(*, hand: bool = True, drive: str = "position", visual: bool = Tru
         visual: False leaves out what is only looked at.
 
     Raises:
-        ValueError: an unknown drive.
+        RookeryError: an unknown drive.
     """
     if drive not in ("position", "torque"):
-        raise ValueError(f"the Panda has no drive {drive!r}: choose 'position' or 'torque'.")
+        raise RookeryError(f"the Panda has no drive {drive!r}: choose 'position' or 'torque'.")
     spec = mujoco.MjSpec()
     spec.modelname = "panda"
     spec.compiler.degree = False

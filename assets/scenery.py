@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import mujoco
 
+from rookery.assets.errors import RookeryError
+
 Rgba = Sequence[float]
 PLAIN: Rgba = (0.85, 0.30, 0.25, 1.0)
 UNPAINTED: Rgba = (0.5, 0.5, 0.5, 1.0)
@@ -249,7 +251,7 @@ def bounce(restitution: float, contact_time: float = 0.02) -> tuple[float, float
     (s) is the half period of the undamped spring.
     """
     if not 0 < restitution < 1:
-        raise ValueError(f"restitution must lie between 0 and 1, got {restitution}")
+        raise RookeryError(f"restitution must lie between 0 and 1, got {restitution}")
     low = 0.0
     high = 1000.0
     for _ in range(80):

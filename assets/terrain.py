@@ -32,7 +32,7 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.assets.near_names import nearest
+from rookery.assets.errors import RookeryError, unknown
 from rookery.assets.scenery import FRICTION, add_sky
 from rookery.assets.terrain_looks import Block, add_looks, faces_of
 
@@ -102,17 +102,15 @@ def heights(
         [n + 1, n + 1] m, first index along x, with n = size_m / cell_m; 0 on the rim.
 
     Raises:
-        ValueError: what cannot be built, in a sentence.
+        RookeryError: what cannot be built, in a sentence.
     """
     shape = shape or TileShape()
     n = _cells("tile", size_m, cell_m)
     check_shape(shape, size_m, cell_m)
     if kind not in KINDS:
-        near = nearest(kind, KINDS)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise ValueError(f"unknown kind of terrain {kind!r}: {hint}Known: {', '.join(KINDS)}.")
+        raise unknown("kind of terrain", kind, KINDS)
     if not 0.0 <= difficulty <= 1.0:
-        raise ValueError(f"the difficulty of terrain lies between 0 and 1, got {difficulty}.")
+        raise RookeryError(f"the difficulty of terrain lies between 0 and 1, got {difficulty}.")
     if kind == "rough":
         z = _rough(n, cell_m, _at(shape.rough_m, difficulty), shape, rng)
     elif kind.startswith("slope"):
@@ -184,10 +182,10 @@ def _obstacles(n: int, cell: float, height: float, shape: TileShape, rng: np.ran
 def _cells(what: str, size_m: float, cell_m: float) -> int:
     """The number of cells that make up a length."""
     if not (0 < size_m < math.inf and 0 < cell_m < math.inf):
-        raise ValueError(f"a terrain's {what} and cell must have positive sizes, got {size_m} and {cell_m} m.")
+        raise RookeryError(f"a terrain's {what} and cell must have positive sizes, got {size_m} and {cell_m} m.")
     n = round(size_m / cell_m)
     if n < 1 or abs(n * cell_m - size_m) > 1e-6 * size_m:
-        raise ValueError(f"cells of {cell_m} m do not divide a {what} of {size_m} m: take a whole number of cells.")
+        raise RookeryError(f"cells of {cell_m} m do not divide a {what} of {size_m} m: take a whole number of cells.")
     return n
 
 
@@ -195,62 +193,64 @@ def check_shape(shape: TileShape, size_m: float, cell_m: float) -> None:
     """Refuse a shape that tiles of that size cannot have.
 
     Raises:
-        ValueError: they cannot; the sentence says why.
+        RookeryError: they cannot; the sentence says why.
     """
     s = shape
     if not (s.platform_m > 0 and s.rim_m >= 0 and s.platform_m + 2 * s.rim_m + 2 * s.step_width_m <= size_m):
-        raise ValueError(
+        raise RookeryError(
             f"a platform of {s.platform_m} m, a rim of {s.rim_m} m and a step of {s.step_width_m} m on each side do not fit "
             f"on a tile of {size_m} m: make the tile larger."
         )
     for name in ("rough_m", "slope", "step_m", "obstacle_m", "obstacle_edge_m"):
         low, high = getattr(s, name)
         if not 0 <= low <= high < math.inf:
-            raise ValueError(
+            raise RookeryError(
                 f"terrain's {name} is a range from easy to hard, not negative and rising, got {(low, high)}."
             )
     if s.step_width_m < 2 * cell_m or s.rough_grid_m < cell_m:
-        raise ValueError(
+        raise RookeryError(
             f"cells of {cell_m} m are too coarse for steps of {s.step_width_m} m, which need two, and noise every "
             f"{s.rough_grid_m} m: make the cells smaller."
         )
     if s.step_m[1] > s.step_width_m:
-        raise ValueError(
+        raise RookeryError(
             f"steps of {s.step_m[1]} m are higher than they are wide ({s.step_width_m} m): lower or widen them."
         )
     if s.slope[1] > 1.0:
-        raise ValueError(f"a slope of {s.slope[1]} is steeper than 45 degrees: stay at 1 or below.")
+        raise RookeryError(f"a slope of {s.slope[1]} is steeper than 45 degrees: stay at 1 or below.")
     if s.obstacles < 0:
-        raise ValueError(f"a tile cannot have {s.obstacles} obstacles.")
+        raise RookeryError(f"a tile cannot have {s.obstacles} obstacles.")
 
 
 def check_config(config: TerrainConfig) -> None:
     """Refuse a grid that cannot be built.
 
     Raises:
-        ValueError: it cannot; the sentence says why.
+        RookeryError: it cannot; the sentence says why.
     """
     c = config
     if c.rows < 1 or c.columns < 1:
-        raise ValueError(f"a terrain needs at least one row and one column, got {c.rows} x {c.columns}.")
+        raise RookeryError(f"a terrain needs at least one row and one column, got {c.rows} x {c.columns}.")
     if len(c.shares) != len(c.kinds) or not c.kinds or min(c.shares) < 0 or not 0 < sum(c.shares) < math.inf:
-        raise ValueError(f"terrain needs one share, not negative, for each of the kinds {c.kinds}, got {c.shares}.")
+        raise RookeryError(f"terrain needs one share, not negative, for each of the kinds {c.kinds}, got {c.shares}.")
     if not 0 <= c.difficulty[0] <= c.difficulty[1] <= 1:
-        raise ValueError(f"the difficulty of terrain rises between 0 and 1, got {c.difficulty}.")
+        raise RookeryError(f"the difficulty of terrain rises between 0 and 1, got {c.difficulty}.")
     if c.border_m < 0 or min(c.friction) < 0:
-        raise ValueError(f"a terrain's border and friction cannot be negative, got {c.border_m} m and {c.friction}.")
+        raise RookeryError(f"a terrain's border and friction cannot be negative, got {c.border_m} m and {c.friction}.")
     check_shape(c.shape, c.tile_m, c.cell_m)
     n = _cells("tile", c.tile_m, c.cell_m)
     border = _cells("border", c.border_m, c.cell_m) if c.border_m else 0
     nodes = (c.rows * n + 2 * border + 1) * (c.columns * n + 2 * border + 1)
     if nodes > MAX_NODES:
-        raise ValueError(
+        raise RookeryError(
             f"a terrain of {c.rows} x {c.columns} tiles of {c.tile_m} m with cells of {c.cell_m} m has {nodes / 1e6:.0f} "
             f"million nodes, more than {MAX_NODES / 1e6:.0f}: take fewer tiles or larger cells."
         )
     missing = {k for k, share in zip(c.kinds, c.shares, strict=True) if share > 0} - set(_column_kinds(c))
     if missing:
-        raise ValueError(f"{c.columns} columns leave none for {', '.join(sorted(missing))}: take more, or even shares.")
+        raise RookeryError(
+            f"{c.columns} columns leave none for {', '.join(sorted(missing))}: take more, or even shares."
+        )
 
 
 def _column_kinds(c: TerrainConfig) -> tuple[str, ...]:
@@ -338,7 +338,7 @@ def build(config: TerrainConfig | None = None) -> Terrain:
     """Build the grid.
 
     Raises:
-        ValueError: what cannot be built, in a sentence.
+        RookeryError: what cannot be built, in a sentence.
     """
     c = config or TerrainConfig()
     check_config(c)

@@ -5,7 +5,7 @@
 After RAPTOR (Eschmann et al. 2025, arXiv 2509.11481): one recurrent policy finds out within a flight which drone it
 flies. Unlike there, it commands body rates and collective thrust (ctbr): each drone's own rate loop stands between it and
 the rotors. The policy has seen one airframe only, the Hummingbird's, under the factors of
-policies/zoo/drone-hover-any/randomization.toml: in normalised commands a drone is its thrust-to-weight ratio, how fast its
+policies/zoo/drone-hover-any/randomization.toml: in normalized commands a drone is its thrust-to-weight ratio, how fast its
 rates follow, its lags and its drag, whatever its mass.
 
 Actions are shares of each drone's own limits, so a policy is handed over here without the check of its contract's limits.

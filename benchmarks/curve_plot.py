@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rookery.sim2real.gate.plots import ticks
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d1f")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6d1f")
 """Told apart with any color vision: Okabe and Ito, Color Universal Design (2008); the last stands in for their yellow."""
 WIDTH, HEIGHT = 420, 270
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 30, 46
@@ -55,9 +55,9 @@ class Panel:
 def figure(title: str, panels: Sequence[Panel]) -> str:
     """The SVG of panels side by side above one legend."""
     labels = list(dict.fromkeys(line.label for panel in panels for line in panel.lines))
-    if len(labels) > len(COLOURS):
-        raise ValueError(f"{len(labels)} curves, and there are {len(COLOURS)} colors")
-    colors = dict(zip(labels, COLOURS, strict=False))
+    if len(labels) > len(COLORS):
+        raise ValueError(f"{len(labels)} curves, and there are {len(COLORS)} colors")
+    colors = dict(zip(labels, COLORS, strict=False))
     width = WIDTH * len(panels)
     height = HEIGHT + LEGEND_ROW * math.ceil(len(labels) / LEGEND_COLUMNS) + 8
     parts = [f'<rect width="{width}" height="{height}" fill="white"/>', _text(width / 2, 18, title, "middle", 13)]

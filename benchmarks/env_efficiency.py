@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--num-envs", type=int, default=1024)
     args = parser.parse_args()
     print(machine(), flush=True)
-    print("| action | randomisation | env steps/s | physics steps/s | raw physics steps/s | efficiency |")
+    print("| action | randomization | env steps/s | physics steps/s | raw physics steps/s | efficiency |")
     print("|---|---|---|---|---|---|", flush=True)
     for action, randomize in ROWS:
         command = [sys.executable, "-m", "rookery", "bench", "env", "drone-hover", "--action", action, "--json"]

@@ -4,7 +4,7 @@
     python benchmarks/learning.py drone-track --seeds 1 --baseline
 
 Wall time is that of the whole `rookery train` process, imports included. Evaluation: deterministic policy, 256 episodes,
-nominal physics, and once more with the default randomisation.
+nominal physics, and once more with the default randomization.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
         wall = time.perf_counter() - start
         name = f"seed {seed}, {wall:.0f} s"
         print(row(f"{name}, rotor", eval_figures(str(out))), flush=True)
-        print(row(f"{name}, rotor randomised", eval_figures(str(out), "--randomize", "default")), flush=True)
+        print(row(f"{name}, rotor randomized", eval_figures(str(out), "--randomize", "default")), flush=True)
         print(row(f"{name}, mujoco", eval_figures(str(out), "--engine", "mujoco")), flush=True)
         print(row(f"{name}, pybullet", eval_figures(str(out), *pybullet)), flush=True)
 

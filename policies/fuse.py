@@ -110,8 +110,8 @@ def _ranges(old: Group, group: Group) -> tuple[Tensor, Tensor]:
 
 def _first_layer(layer: Layer, policy: Policy, trained: Group, group: Group) -> tuple[Tensor, Tensor]:
     """Weights [H, O] and bias [H] of the old first layer, its normalizer folded in, for the group's observation."""
-    normalised = layer.weight / policy.get_buffer("normalize.std")
-    bias = layer.bias - normalised @ policy.get_buffer("normalize.mean")
+    normalized = layer.weight / policy.get_buffer("normalize.std")
+    bias = layer.bias - normalized @ policy.get_buffer("normalize.mean")
     weight = torch.zeros(len(bias), group.observation_size)
     terms = {t.name: t for t in trained.observation}
     for term in group.observation:
@@ -119,7 +119,7 @@ def _first_layer(layer: Layer, policy: Policy, trained: Group, group: Group) -> 
             continue
         t = terms[term.name]
         here = group.slices()[term.name].start
-        part = normalised[:, trained.slices()[term.name]]
+        part = normalized[:, trained.slices()[term.name]]
         scale = t.scale
         if term.name == "last_action":
             gain, shift = _ranges(trained, group)  # old = (new - shift) / gain

@@ -117,7 +117,7 @@ def _draw(env: Env, picture: Path | None) -> None:
 def _limp(env: Any, obs: dict[str, Tensor], step: int) -> dict[str, Tensor]:
     """Targets where the joints are: servos that only damp."""
     robot = task_of(env).robot
-    return {"robot": robot.normalised(robot.pos)[:, None]}
+    return {"robot": robot.normalized(robot.pos)[:, None]}
 
 
 def _fold(env: Any, obs: dict[str, Tensor], step: int) -> dict[str, Tensor]:

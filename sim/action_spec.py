@@ -41,7 +41,7 @@ class ActionSpec:
         low: physical value at action -1, per continuous component.
         high: physical value at action +1, per continuous component.
         units: unit of the physical value, per continuous component.
-        neutral: the normalised values that a robot at rest would take (hover, hold the pose); trainers start there.
+        neutral: the normalized values that a robot at rest would take (hover, hold the pose); trainers start there.
         choices: the discrete components.
         masked: not every option is allowed at all times: `Env.action_mask` says which are.
     """

@@ -62,7 +62,7 @@ class Multirotor:
         loops: from the outermost that the action kind enters to the innermost.
         max_velocity: m/s, that the position loop may ask for.
         max_tilt: rad, that the velocity loop may ask for.
-        thrust_curve: N; a rotor at normalised speed u in [0, 1] pushes with t0 + t1 u + t2 u^2 along body z.
+        thrust_curve: N; a rotor at normalized speed u in [0, 1] pushes with t0 + t1 u + t2 u^2 along body z.
         torque_curve: N m; likewise its reaction torque about body z, times its direction.
         curve_order: of the coefficients of both curves.
         tau_up, tau_down: s; du/dt = (command - u) / tau, rising and falling.

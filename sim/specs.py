@@ -1,6 +1,6 @@
 """Observations and actions of agents: the declarations that all other packages read.
 
-A `Term` is written once, in the task. From it come the observation tensor, the randomised noise and delay, the generated
+A `Term` is written once, in the task. From it come the observation tensor, the randomized noise and delay, the generated
 docs and the contract that travels with a trained policy.
 """
 
@@ -90,7 +90,7 @@ class Term:
         bias: half-width of the constant offset of an episode, in `unit`.
         drift: standard deviation of what a random walk adds within a second, in `unit`: of odometry and of gyroscopes' offsets.
         drift_of: the term of the same size whose random walk is added to this one, both being of one estimate; "" for its own.
-        delay: age of the measurement in s, rounded to whole control steps; adds to the randomised observation delay.
+        delay: age of the measurement in s, rounded to whole control steps; adds to the randomized observation delay.
         hidden: the network gets zeros in its place, so that it has the interface of one that gets the values.
         initial: what it is at an episode's first step, where that is not what the expression says of it: "0".
         estimated: the quantity that no sensor of the robot gives, such as "position", and that the robot must estimate or be

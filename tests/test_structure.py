@@ -91,6 +91,34 @@ def test_no_module_imports_itself_in_a_circle():
     assert not circles, "\n".join(" <-> ".join(group) for group in circles)
 
 
+def test_assets_refuse_by_sentences():
+    """A ValueError would reach the person at the keyboard as a traceback."""
+    found = [
+        f"{path}:{node.lineno}"
+        for path, tree in sources().items()
+        if path.startswith("assets/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Raise) and node.exc is not None and "ValueError" in ast.unparse(node.exc).split("(")[0]
+    ]
+    assert not found, "raise a RookeryError:\n" + "\n".join(found)
+
+
+BRITISH = re.compile(r"randomis|normalis|colour|behaviour", re.IGNORECASE)
+STORED = re.compile(r"normalised rotor speeds|\brandomisation\b")
+"""A quantity and a line of the provenance in contracts that are stored."""
+
+
+def test_one_spelling():
+    """Names and prose spell randomization, normalizer, color and behavior alike."""
+    found = [
+        f"{path}:{i}: {line.strip()}"
+        for path in sources()
+        for i, line in enumerate((ROOT / path).read_text().splitlines(), 1)
+        if BRITISH.search(STORED.sub("", line))
+    ]
+    assert not found, "\n".join(found)
+
+
 def probes(tree: ast.AST) -> list[int]:
     """Lines that ask an environment, with `getattr` or `hasattr`, what it has."""
     return [

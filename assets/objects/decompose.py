@@ -15,6 +15,7 @@ import trimesh
 from numpy.typing import NDArray
 from scipy.spatial import ConvexHull, QhullError
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.objects.cuts import clip, corners, heights, volume
 from rookery.assets.objects.hulls import hulls
 
@@ -54,14 +55,14 @@ def decompose(
         The parts, and the share that they fill more than the mesh.
 
     Raises:
-        ValueError: the mesh spans no solid.
+        RookeryError: the mesh spans no solid.
     """
     skin = np.array(mesh.triangles, float)  # a copy: the cached one is read-only, which Numba takes for another type
     points = np.unique(skin.reshape(-1, 3), axis=0)
     whole = _Piece(skin, np.zeros((0, 3, 3)), np.zeros((0, 4)), points, volume(skin))
     first = hulls([whole.points])[0]
     if first is None or whole.volume <= 0.0:
-        raise ValueError("a mesh without volume has no convex parts: give one that is closed and not inside out.")
+        raise RookeryError("a mesh without volume has no convex parts: give one that is closed and not inside out.")
     parts, gap = _cut_up(whole, first, max_parts, tolerance * whole.volume, UNEVEN[0])
     if gap > POOR * whole.volume:
         others, other_gap = _cut_up(whole, first, max_parts, tolerance * whole.volume, UNEVEN[1])

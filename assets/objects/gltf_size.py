@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rookery.assets.errors import RookeryError
+
 MAX_VERTICES = 20_000_000
 """Most vertices and indices of all nodes together; 10 million triangles make 0.5 GB."""
 _MAGIC = b"glTF"
@@ -18,15 +20,15 @@ def check_gltf(path: Path) -> None:
     A few bytes can ask for any number of vertices: an accessor without data means zeros, and nodes repeat meshes.
 
     Raises:
-        ValueError: it does, or it is no glTF.
+        RookeryError: it does, or it is no glTF.
     """
     try:
         model = json.loads(_text(path.read_bytes()))
         vertices = _vertices(model)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{path} cannot be read as a glTF file ({error!s:.200}): export it again.") from error
+        raise RookeryError(f"{path} cannot be read as a glTF file ({error!s:.200}): export it again.") from error
     if vertices > MAX_VERTICES:
-        raise ValueError(
+        raise RookeryError(
             f"{path} has {vertices} vertices and indices, and at most {MAX_VERTICES} are read: thin it out."
         )
 
@@ -56,5 +58,5 @@ def _vertices(model: dict[str, Any]) -> int:
 def _count(accessor: dict[str, Any]) -> int:
     count = accessor["count"]
     if not isinstance(count, int) or count < 0:
-        raise ValueError("an accessor's count is no number")
+        raise TypeError("an accessor's count is no number")
     return count

@@ -9,6 +9,8 @@ import numpy as np
 import trimesh
 from numpy.typing import NDArray
 
+from rookery.assets.errors import RookeryError
+
 Floats = NDArray[np.float64]
 THINNEST = 1e-5
 """Points closer to a plane than this share of their extent span no solid."""
@@ -18,11 +20,11 @@ def hull(points: Floats) -> trimesh.Trimesh:
     """The convex hull of points [V, 3] m as a closed mesh.
 
     Raises:
-        ValueError: the points are fewer than four or lie in a plane.
+        RookeryError: the points are fewer than four or lie in a plane.
     """
     found = hulls([points])[0]
     if found is None:
-        raise ValueError(f"{len(points)} points in a plane have no convex hull: give four or more that span a solid.")
+        raise RookeryError(f"{len(points)} points in a plane have no convex hull: give four or more that span a solid.")
     return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import trimesh
 
 from rookery.assets import meshes
-from rookery.assets.near_names import nearest
+from rookery.assets.errors import unknown
 from rookery.assets.objects import parts
 from rookery.assets.objects.model import ObjectModel, build
 from rookery.assets.objects.parts import Floats, Part
@@ -278,10 +278,8 @@ def find_object(name: str) -> ObjectModel:
     """The library's object of that name; the same one each time.
 
     Raises:
-        ValueError: there is no such object.
+        RookeryError: there is no such object.
     """
     if name not in LIBRARY:
-        near = nearest(name, LIBRARY)
-        hint = f"did you mean {near!r}? " if near else ""
-        raise ValueError(f"unknown object {name!r}: {hint}Known: {', '.join(sorted(LIBRARY))}.")
+        raise unknown("object", name, LIBRARY)
     return LIBRARY[name]()

@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 import trimesh
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.objects.decompose import decompose
 from rookery.assets.objects.gltf_size import check_gltf
 from rookery.assets.objects.hulls import hull
@@ -68,11 +69,11 @@ def load_object(
         open: "hull" takes the convex hull of a mesh that stays open after small holes are filled.
 
     Raises:
-        ValueError: a file that is missing, unreadable, empty, open, flat, not finite, far too large or of an unknown format, or
-            an argument that is no number within its limits.
+        RookeryError: a file that is missing, unreadable, empty, open, flat, not finite, far too large or of an unknown format,
+            or an argument that is no number within its limits.
     """
     if not isinstance(path, (str, Path)):
-        raise ValueError(f"the path is {path!r}: give that of a mesh.")
+        raise RookeryError(f"the path is {path!r}: give that of a mesh.")
     path = Path(path)
     report = LoadingReport()
     _check_numbers(scale, mass, density, max_faces, max_parts, open)
@@ -94,7 +95,7 @@ def load_object(
         given = "given" if density else "assumed: give mass or density"
         report.lines.append(f"mass {mass:.4g} kg, of {density or DENSITY:g} kg/m^3 ({given}).")
     if not MASSES[0] <= mass <= MASSES[1]:
-        raise ValueError(
+        raise RookeryError(
             f"{path} gets a mass of {mass:.3g} kg, and an object has {MASSES[0]:g} to {MASSES[1]:g} kg: give another mass or "
             "density."
         )
@@ -109,44 +110,44 @@ def _check_numbers(
         good = isinstance(value, Real) and not isinstance(value, bool) and np.isfinite(value) and value > 0.0
         if value is not None and not good:
             also = ", 'auto' or None" if name == "scale" else ""
-            raise ValueError(f"{name} is {value!r}: give a number above zero{also}.")
+            raise RookeryError(f"{name} is {value!r}: give a number above zero{also}.")
     if mass is not None and density is not None:
-        raise ValueError(f"both mass ({mass:g} kg) and density ({density:g} kg/m^3) are given: give one of them.")
+        raise RookeryError(f"both mass ({mass:g} kg) and density ({density:g} kg/m^3) are given: give one of them.")
     for name, value, least, most in (
         ("max_faces", max_faces, 100, MOST_FACES), ("max_parts", max_parts, 1, MOST_PARTS)
     ):  # fmt: skip
         if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value <= most:
-            raise ValueError(f"{name} is {value!r}: give a whole number from {least} to {most}.")
+            raise RookeryError(f"{name} is {value!r}: give a whole number from {least} to {most}.")
     if open not in ("refuse", "hull"):
-        raise ValueError(f"open is {open!r}: give 'refuse' or 'hull'.")
+        raise RookeryError(f"open is {open!r}: give 'refuse' or 'hull'.")
 
 
 def _read(path: Path, report: LoadingReport) -> trimesh.Trimesh:
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        raise ValueError(f"{path} has the unknown format {suffix!r}: give one of {', '.join(FORMATS)}.")
+        raise RookeryError(f"{path} has the unknown format {suffix!r}: give one of {', '.join(FORMATS)}.")
     if not path.is_file():
-        raise ValueError(f"there is no file {path}: give the path of a mesh.")
+        raise RookeryError(f"there is no file {path}: give the path of a mesh.")
     if path.stat().st_size > MAX_BYTES:
-        raise ValueError(f"{path} has more than {MAX_BYTES >> 20} MiB: thin it out.")
+        raise RookeryError(f"{path} has more than {MAX_BYTES >> 20} MiB: thin it out.")
     if suffix in (".glb", ".gltf"):
         check_gltf(path)
     try:
         mesh = trimesh.load(path, force="mesh", process=False)
     except Exception as error:  # the readers raise whatever broke them
-        raise ValueError(
+        raise RookeryError(
             f"{path} cannot be read as a {suffix[1:].upper()} file ({error!s:.200}): export it again."
         ) from error
     if not isinstance(mesh, trimesh.Trimesh) or len(mesh.faces) == 0:
-        raise ValueError(f"{path} has no faces: export it as a triangle mesh.")
+        raise RookeryError(f"{path} has no faces: export it as a triangle mesh.")
     faces = np.asarray(mesh.faces)
     if np.shape(mesh.vertices)[1:] != (3,):
-        raise ValueError(f"{path} has vertices that are not three numbers: export it again.")
+        raise RookeryError(f"{path} has vertices that are not three numbers: export it again.")
     if faces.min() < 0 or faces.max() >= len(mesh.vertices):
-        raise ValueError(f"{path} has faces of vertices that it lacks: export it again.")
+        raise RookeryError(f"{path} has faces of vertices that it lacks: export it again.")
     if not np.isfinite(mesh.vertices).all():
         bad = int((~np.isfinite(mesh.vertices)).any(1).sum())
-        raise ValueError(f"{path} has {bad} vertices that are not finite numbers: export it again.")
+        raise RookeryError(f"{path} has {bad} vertices that are not finite numbers: export it again.")
     mesh = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)  # without colors and normals, which part vertices
     before = len(mesh.vertices)
     mesh.merge_vertices()
@@ -163,15 +164,15 @@ def _check_extents(mesh: trimesh.Trimesh, path: Path) -> None:
     """Refuse a point, a line, a plane, and what is too small or too large for physics."""
     vertices = np.asarray(mesh.vertices, float)
     if len(mesh.faces) == 0 or len(vertices) < 4:
-        raise ValueError(f"{path} has no faces of an area above zero, so it has no volume: export a solid.")
+        raise RookeryError(f"{path} has no faces of an area above zero, so it has no volume: export a solid.")
     largest = float(np.ptp(vertices, axis=0).max())
     if not SIZES[0] <= largest <= SIZES[1]:
-        raise ValueError(
+        raise RookeryError(
             f"{path} is {largest:.3g} m large, and an object has {SIZES[0]:g} to {SIZES[1]:g} m: give another scale."
         )
     extents = np.linalg.svd((vertices - vertices.mean(0)) / largest, compute_uv=False)
     if extents[2] < FLAT * extents[0]:
-        raise ValueError(f"{path} is a plane or a line, so it has no volume: export a solid.")
+        raise RookeryError(f"{path} is a plane or a line, so it has no volume: export a solid.")
 
 
 def _to_meters(
@@ -182,7 +183,7 @@ def _to_meters(
         if largest <= TOO_LARGE:
             return mesh
         if scale is None:
-            raise ValueError(
+            raise RookeryError(
                 f"{path} is {largest:.4g} m large, so it is probably in millimeters: give scale=0.001, or scale='auto'."
             )
         scale = 0.001
@@ -206,6 +207,6 @@ def _closed(mesh: trimesh.Trimesh, path: Path, open: str, report: LoadingReport)
     if open == "hull":
         report.lines.append(f"open along {rims} edges: its convex hull is taken.")
         return hull(np.asarray(mesh.vertices, float))
-    raise ValueError(
+    raise RookeryError(
         f"{path} is open along {rims} edges, so it has no volume: close it, or take its hull with open='hull'."
     )

@@ -14,6 +14,7 @@ import trimesh
 from numpy.typing import NDArray
 
 from rookery.assets.arms import COLLISION_GROUP, TOUCH_BIT, Mass
+from rookery.assets.errors import RookeryError
 from rookery.assets.geometry import add_visual_mesh
 from rookery.assets.objects.parts import Part
 
@@ -108,10 +109,10 @@ def build(
         mesh, parts: m, in one frame, z up.
 
     Raises:
-        ValueError: the mass is not above zero, or the mesh has no volume.
+        RookeryError: the mass is not above zero, or the mesh has no volume.
     """
     if not (np.isfinite(mass) and mass > 0.0):
-        raise ValueError(f"{name!r} has a mass of {mass} kg: give one above zero.")
+        raise RookeryError(f"{name!r} has a mass of {mass} kg: give one above zero.")
     low, high = mesh.bounds
     shift = -0.5 * (low + high)
     centred = mesh.copy().apply_translation(shift)
@@ -126,10 +127,12 @@ def inertia_of(mesh: trimesh.Trimesh, mass: float) -> Mass:
     """`mass` kg spread evenly over a closed mesh (m).
 
     Raises:
-        ValueError: the mesh has no volume.
+        RookeryError: the mesh has no volume.
     """
     if not mesh.volume > 0.0:
-        raise ValueError(f"a mesh of {mesh.volume:.3g} m^3 has no inertia: give one that is closed and not inside out.")
+        raise RookeryError(
+            f"a mesh of {mesh.volume:.3g} m^3 has no inertia: give one that is closed and not inside out."
+        )
     properties = mesh.mass_properties
     moments = np.asarray(properties["inertia"]) * (mass / float(properties["mass"]))
     six = (moments[0, 0], moments[1, 1], moments[2, 2], moments[0, 1], moments[0, 2], moments[1, 2])

@@ -98,7 +98,7 @@ class OffPolicyConfig(EncoderConfig):
     normalize_observations: bool = True
     """Bring observations to mean 0 and standard deviation 1 with running statistics, which are a part of the policy."""
     obs_clip: float = 10.0
-    """Limit of the normalised observations."""
+    """Limit of the normalized observations."""
     mirror: bool = False
     """Mirror every other transition of a batch, of robots whose task declares their mirror, so that both sides teach both."""
     demonstration_share: float = 0.5

@@ -1,6 +1,6 @@
 """The networks of one group's off-policy learner: policy, critics, their targets, and what all of them learn from.
 
-    normalised observation --> encoder --+--> the policy's memory -----------------------> policy
+    normalized observation --> encoder --+--> the policy's memory -----------------------> policy
                                          +--> the critics' memory --> state, action --> critics
 
 Encoder and memories are there where the settings ask for them. The critics' loss alone moves the encoder, and the policy's
@@ -171,7 +171,7 @@ class OffPolicyNetworks(abc.ABC):
 
     @torch.no_grad()
     def encoded(self, obs: Tensor) -> Tensor:
-        """Features of the policy for normalised observations [R, O], without gradients."""
+        """Features of the policy for normalized observations [R, O], without gradients."""
         out: Tensor = self.features.encoder(obs)
         return out
 
@@ -183,7 +183,7 @@ class OffPolicyNetworks(abc.ABC):
         return self.live.step(x, self.actor_features, self.features)
 
     def policy_features_at(self, features: Features, batch: Transitions, obs: Tensor) -> Tensor:
-        """A policy's features [B, F] at the normalised observations [B, O] of a batch."""
+        """A policy's features [B, F] at the normalized observations [B, O] of a batch."""
         x = self.encoded(obs)
         sequences = batch.sequences
         if sequences is None:
@@ -192,7 +192,7 @@ class OffPolicyNetworks(abc.ABC):
         return _unrolled(features, x, before, sequences, sequences.state[:, : features.size])
 
     def critic_features_at(self, features: Features, batch: Transitions, obs: Tensor) -> Tensor:
-        """The critics' features [B, F] at the normalised observations [B, O] of a batch."""
+        """The critics' features [B, F] at the normalized observations [B, O] of a batch."""
         sequences = batch.sequences
         if features.memory is None or sequences is None:
             out: Tensor = features(obs)
@@ -201,7 +201,7 @@ class OffPolicyNetworks(abc.ABC):
         return _unrolled(features, obs, self.norm.normalize(sequences.before), sequences, state)
 
     def next_features_at(self, batch: Transitions, next_obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Features of the next policy and of the target critics, [B, F] each, at the normalised observations [B, O] after a
+        """Features of the next policy and of the target critics, [B, F] each, at the normalized observations [B, O] after a
         batch's transitions: with memories one step behind those of the batch, at an end of an episode as inside of it."""
         policy, critics = self.next_features, self.target_features
         own, theirs = next_obs, next_obs  # not read without memories

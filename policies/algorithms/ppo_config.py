@@ -45,7 +45,7 @@ class PPOConfig(EncoderConfig):
     activation: Literal["tanh", "elu", "relu"] = "tanh"
     """Activation after every hidden layer, of the policy and the critic."""
     initial_std: float = 0.5
-    """Standard deviation of the actions, in units of the normalised action, at the start of training."""
+    """Standard deviation of the actions, in units of the normalized action, at the start of training."""
     clip: float = 0.2
     """How far the probability ratio of an action may move from 1 before the sample's gradient is cut off."""
     entropy_coef: float = 0.0
@@ -53,7 +53,7 @@ class PPOConfig(EncoderConfig):
     normalize_observations: bool = True
     """Bring observations to mean 0 and standard deviation 1 with running statistics, which travel with the policy."""
     obs_clip: float = 10.0
-    """Limit of the normalised observations."""
+    """Limit of the normalized observations."""
     share: bool = True
     """Whether all agents of a group learn one set of weights; otherwise each learns its own, as separate learners."""
     separate: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ class PPOConfig(EncoderConfig):
     value_clip: float | None = None
     """Limit of the critic's move in one update, in units of its output (PPO2's clipped loss); None for no limit."""
     normalize_values: bool = True
-    """Let the critic regress returns normalised by running statistics (ValueNorm of the MAPPO paper)."""
+    """Let the critic regress returns normalized by running statistics (ValueNorm of the MAPPO paper)."""
     critic_warmup: int = 0
     """Updates at the start in which the critic alone learns, and after them as many in which the learning rate rises: for a
     policy that was taken over from elsewhere."""

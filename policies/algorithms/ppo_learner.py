@@ -216,7 +216,7 @@ class GroupLearner:
         return self.actor.forward_agents(actor_input)
 
     def actor_input(self, obs: Tensor, targets: Tensor | None, reveal_future_mask: Tensor | None) -> Tensor:
-        """Input of the policy's network [N, A, K] for normalised observations [N, A, O] and targets [N, A, M]; see
+        """Input of the policy's network [N, A, K] for normalized observations [N, A, O] and targets [N, A, M]; see
         StateEstimator.predict."""
         newest = obs[..., obs.shape[-1] - self.actor_inputs :]
         if self.estimator is None or targets is None:
@@ -309,7 +309,7 @@ class GroupLearner:
         return x.movedim(-2, 0).reshape(self.sets, rows, x.shape[-1])
 
     def critic_input(self, obs: Tensor, state: Tensor | None) -> Tensor:
-        """Rows [G, R, C] for normalised [..., A, O] and [..., S]."""
+        """Rows [G, R, C] for normalized [..., A, O] and [..., S]."""
         if state is not None:
             state = state.unsqueeze(-2).expand(*obs.shape[:-1], state.shape[-1])
             obs = torch.cat((state, obs), -1)

@@ -123,7 +123,7 @@ def _find(sources: Any, index: Any, batch: Any) -> None:
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _put_observation(observation: Any, settings: Any, arena: Any, first: int, second: int) -> None:
-    """Write a normalised observation to two places of the arena."""
+    """Write a normalized observation to two places of the arena."""
     clip = np.float32(settings.clip)
     for i in range(observation.size):
         x = (observation[i] - settings.mean[i]) / settings.std[i]
@@ -146,7 +146,7 @@ def act(
         activation: see sac_arrays.SacNetworks.
         settings: see sac_arrays.SacSettings.
         arena: of the table.
-        observation: [R, O], not normalised.
+        observation: [R, O], not normalized.
         noise: standard normal draws [R, D].
         action: gets the result, [R, D].
     """

@@ -33,7 +33,7 @@ class RegressionConfig(EncoderConfig):
     activation: Literal["tanh", "elu", "relu"] = "tanh"
     """Activation after every hidden layer."""
     obs_clip: float = 10.0
-    """Limit of the normalised observations."""
+    """Limit of the normalized observations."""
     learning_rate: float = 1e-3
     """Learning rate of Adam at the start; it falls linearly to a tenth at the end of the training."""
     max_grad_norm: float = 1.0

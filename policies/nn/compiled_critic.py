@@ -97,7 +97,7 @@ def normalize_backward(layer, memory, rows, weight_grad):  # type: ignore[no-unt
     """Carry the derivatives by a layer's outputs back through the latest `normalize`, in place; adds to those by its gains
     and shifts on request.
 
-    With n the normalised units, s the inverse standard deviation and d = delta gain: s (d - mean(d) - n mean(d n)).
+    With n the normalized units, s the inverse standard deviation and d = delta gain: s (d - mean(d) - n mean(d n)).
     """
     width, stride = layer[OUT], layer[OUT_PAD]
     gain = memory[layer[PACKED_GAIN] : layer[PACKED_GAIN] + width]

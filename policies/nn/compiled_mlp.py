@@ -19,8 +19,8 @@ from rookery.policies.nn.gemm import ADD, BIAS, COLUMN_PAD, ROW_PAD, ZERO, multi
 # shifts [out] of a layer normalization, -1 without (compiled_critic.py).
 IN, OUT, WEIGHT, BIAS_AT, GAIN, SHIFT = range(6)
 # Of the arena: padded widths; packed weights [in, OUT_PAD], their transposes [out, IN_PAD] and biases; their gradients; the
-# layer's input [rows, IN_PAD], output [rows, OUT_PAD], and derivatives of the loss by both. Of a normalised layer besides:
-# gains and shifts, their gradients, normalised outputs [rows, OUT_PAD] and inverse standard deviations [rows].
+# layer's input [rows, IN_PAD], output [rows, OUT_PAD], and derivatives of the loss by both. Of a normalized layer besides:
+# gains and shifts, their gradients, normalized outputs [rows, OUT_PAD] and inverse standard deviations [rows].
 IN_PAD, OUT_PAD, PACKED, TRANSPOSED, PACKED_BIAS, WEIGHT_GRAD, BIAS_GRAD = range(6, 13)
 INPUT, OUTPUT, INPUT_GRAD, OUTPUT_GRAD = range(13, 17)
 PACKED_GAIN, PACKED_SHIFT, GAIN_GRAD, SHIFT_GRAD, NORMALIZED, INVERSE_STD = range(17, 23)

@@ -28,7 +28,7 @@ class Ensemble(nn.Module):
 
     A hidden layer of a perceptron is linear, dropout, layer or batch normalization, activation, in this order (Hiraoka et al.
     2021, arXiv 2110.02034, figure 1). With batch normalization (XQC, Palenicek et al. 2025, arXiv 2509.25174) the
-    inputs are normalised too, and hidden layers have no bias, which it would take away again.
+    inputs are normalized too, and hidden layers have no bias, which it would take away again.
 
     A `hypersphere` (SimbaV2, Lee et al. 2025, arXiv 2502.15280) has residual blocks in place of hidden layers, and
     features of length 1: with l(x) = x / |x|, weights W of unit columns, and gains g,
@@ -42,9 +42,9 @@ class Ensemble(nn.Module):
         sizes: layer widths, input and output included; of a hypersphere those of its blocks, all the same.
         activation: "tanh", "elu" or "relu", after every layer but the last; of a hypersphere in its blocks.
         generator: source of the initial weights and biases, uniform within +-1 / sqrt(inputs) as in torch.nn.Linear.
-        layer_norm: whether hidden layers are normalised (Ba et al. 2016, arXiv 1607.06450).
+        layer_norm: whether hidden layers are normalized (Ba et al. 2016, arXiv 1607.06450).
         dropout: share of the hidden units that are zero in a call; the others are scaled up.
-        batch_norm: whether inputs and hidden layers are normalised by statistics of a batch, see `BatchNorm`.
+        batch_norm: whether inputs and hidden layers are normalized by statistics of a batch, see `BatchNorm`.
         unit_weights: whether `project` brings the weights of every unit to length 1, as is done at first; those of a
             hypersphere always are.
         hypersphere: whether it is one, without the other normalizations.
@@ -52,7 +52,7 @@ class Ensemble(nn.Module):
     Attributes:
         weights, biases: of each layer, [G, in, out] and [G, 1, out]; only the last has biases with `batch_norm` and in a
             hypersphere.
-        gains, shifts: of each normalised layer, [G, 1, out]; empty without layer_norm. A hypersphere has gains of its first
+        gains, shifts: of each normalized layer, [G, 1, out]; empty without layer_norm. A hypersphere has gains of its first
             layer, its blocks and its output.
         norms: BatchNorm of the input and of each hidden layer; empty without batch_norm.
         rates: of each block of a hypersphere, [G, 1, out], the r above over sqrt(out) / (blocks + 1).

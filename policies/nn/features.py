@@ -1,4 +1,4 @@
-"""Features from which off-policy networks learn: rows of normalised observations, or what an encoder and a memory make of them.
+"""Features from which off-policy networks learn: rows of normalized observations, or what an encoder and a memory make of them.
 
 Parameters move by autograd, as those of an `Ensemble`. The memory's gradients are those that nn/gru.py computes by hand.
 """

@@ -1,6 +1,6 @@
 """Auxiliary state estimator: a network that predicts from observations what a robot does not measure.
 
-    observation, H frames, normalised --+--> estimator --> M predictions, normalised --+
+    observation, H frames, normalized --+--> estimator --> M predictions, normalized --+
                                         |                                              +--> actor --> action
                                         +--> its newest frames ------------------------+
 
@@ -69,8 +69,8 @@ class EstimatorWorker:
         """Add the gradients of ``sum weight mean (prediction - target)^2``, the mean over components.
 
         Args:
-            critic_input: [G, R, C], whose last O components are the normalised observation.
-            targets: [G, R, M], normalised.
+            critic_input: [G, R, C], whose last O components are the normalized observation.
+            targets: [G, R, M], normalized.
             weight: of each row [G, R], or one number.
 
         Returns:
@@ -91,7 +91,7 @@ class StateEstimator:
         sets: G, independent sets of weights.
         hidden, activation: of the network.
         learning_rate, max_grad_norm: of its Adam.
-        obs_clip: limit of normalised targets.
+        obs_clip: limit of normalized targets.
         privileged: give the actor the true values, which no robot knows, instead of predictions.
         generator: source of the initial weights, on the CPU.
         device: where everything lives.
@@ -142,8 +142,8 @@ class StateEstimator:
         """The actor's input in place of the targets [N, A, M], in units of `scale`; valid until the next call.
 
         Args:
-            obs: normalised observation [N, A, O].
-            privileged_targets: true values, normalised [N, A, M]; the result if `privileged`.
+            obs: normalized observation [N, A, O].
+            privileged_targets: true values, normalized [N, A, M]; the result if `privileged`.
             reveal_future_mask: [N] bool, worlds in which `future` targets are known; None where they never are.
         """
         if self.privileged:

@@ -29,7 +29,7 @@ class ObservationNorm:
 
     Args:
         size: number of components O.
-        clip: limit of the normalised value.
+        clip: limit of the normalized value.
         device: where the statistics live.
         pools: [O] numbers below O; components with the same one have one mean and one standard deviation, over all their
             samples together. None for components that each have their own.

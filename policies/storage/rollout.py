@@ -75,7 +75,7 @@ class Rollout:
     """Preallocated storage of T steps of N worlds with A agents of one group each.
 
     Attributes:
-        observation: normalised, [T, N, A, O].
+        observation: normalized, [T, N, A, O].
         noise: standard normal draws behind the actions' continuous components, [T, N, A, D - K].
         gumbel: standard Gumbel draws behind the K choices, [T, N, A, C], or None without.
         choice_log_probs: of the C options when they were drawn, minus infinity where they were not allowed [T, N, A, C], or
@@ -87,10 +87,10 @@ class Rollout:
         final_active: [T, N, A] bool, who took part at the end of an episode that ended at t; read only there, and only where
             `active` is not None.
         terminated, truncated: [T, N] bool.
-        state: normalised input of a central critic [T, N, S], or None.
+        state: normalized input of a central critic [T, N, S], or None.
         actor_input: input of the actor's network [T, N, A, K], or None where it is `observation`.
-        privileged_targets: normalised targets of the state estimator [T, N, A, M], or None.
-        finals: (t, ids [m], observations [m, A, O], states [m, S] or None) of truncated episodes, normalised.
+        privileged_targets: normalized targets of the state estimator [T, N, A, M], or None.
+        finals: (t, ids [m], observations [m, A, O], states [m, S] or None) of truncated episodes, normalized.
     """
 
     def __init__(

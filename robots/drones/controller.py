@@ -55,7 +55,7 @@ class CascadeController(Buffers):
         if d.level == MOTORS:  # motor speeds to the thrusts that give them
             t0, t1, t2 = d.drone.thrust_curve
             setpoint = t0 + setpoint * (t1 + setpoint * t2)
-        return d.normalised(setpoint)
+        return d.normalized(setpoint)
 
     def _run(self, level: int, to: int, setpoint: Tensor) -> None:
         d = self.drones

@@ -137,14 +137,14 @@ class Drones(Buffers):
 
     @property
     def rotor_speed(self) -> Tensor:
-        """[N, A, 4] normalised rotor speeds u."""
+        """[N, A, 4] normalized rotor speeds u."""
         return self.speeds.float() if self.native is None else self.native.rotor_speed
 
     def physical(self, action: Tensor) -> Tensor:
-        """Commands in the units of the action spec for normalised actions in [-1, 1], any shape [..., 4]."""
+        """Commands in the units of the action spec for normalized actions in [-1, 1], any shape [..., 4]."""
         return self._mid + self._half * action
 
-    def normalised(self, command: Tensor) -> Tensor:
+    def normalized(self, command: Tensor) -> Tensor:
         """The action in [-1, 1] for a command in the units of the spec, clipped."""
         return ((command - self._mid) / self._half).clamp(-1.0, 1.0)
 

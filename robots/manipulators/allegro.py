@@ -159,11 +159,11 @@ class AllegroHand(Buffers):
         return Actuation(steps, tuple(j.name for j in joints), self.world.dt, joints=tuple(joints))
 
     def targets(self, action: Tensor) -> Tensor:
-        """Joint targets [..., 16 or J] rad (m) that normalised actions in [-1, 1] ask for."""
+        """Joint targets [..., 16 or J] rad (m) that normalized actions in [-1, 1] ask for."""
         j = action.shape[-1]
         return torch.lerp(self.lower[:j], self.upper[:j], 0.5 * (action.clamp(-1.0, 1.0) + 1.0))
 
-    def normalised(self, targets: Tensor) -> Tensor:
+    def normalized(self, targets: Tensor) -> Tensor:
         """The actions for joint targets [..., 16 or J] rad (m), clipped to [-1, 1]."""
         j = targets.shape[-1]
         low = self.lower[:j]

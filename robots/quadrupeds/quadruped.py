@@ -1,4 +1,4 @@
-"""A quadruped in N worlds, alone or with an arm on its back: views, actions, feet, and the parameters that randomisation may
+"""A quadruped in N worlds, alone or with an arm on its back: views, actions, feet, and the parameters that randomization may
 change."""
 
 from __future__ import annotations
@@ -223,11 +223,11 @@ class Quadruped(Buffers):
         return Actuation(SERVO_STEPS, tuple(names[start:stop]), self.world.dt, joints=tuple(joints))
 
     def targets(self, action: Tensor) -> Tensor:
-        """Joint angles [..., J or 12] rad that normalised actions in [-1, 1] ask for."""
+        """Joint angles [..., J or 12] rad that normalized actions in [-1, 1] ask for."""
         j = action.shape[-1]
         return self._low[:j] + self._half[:j] * (action + 1.0)
 
-    def normalised(self, angles: Tensor) -> Tensor:
+    def normalized(self, angles: Tensor) -> Tensor:
         """The actions for joint angles [..., J or 12] rad, clipped to [-1, 1]."""
         j = angles.shape[-1]
         return ((angles - self._low[:j]) / self._half[:j] - 1.0).clamp(-1.0, 1.0)

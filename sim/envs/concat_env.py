@@ -1,6 +1,6 @@
 """One vectorized environment whose worlds hold different tasks: what MT10 and its like are made of.
 
-Each part is a VecEnv of its own, with its task, scene, randomisation, curriculum and episode clocks; its worlds stand side
+Each part is a VecEnv of its own, with its task, scene, randomization, curriculum and episode clocks; its worlds stand side
 by side with the others'. With the parts reach (3 worlds) and push (2 worlds):
 
     world         0      1      2      3     4

@@ -48,7 +48,7 @@ class VecEnv(Buffers, TaskEnv):
         task: not yet set up.
         world: engine with the task's scene.
         seed: seed of all random streams.
-        ranges: randomised or fixed parameters, by name (see randomization).
+        ranges: randomized or fixed parameters, by name (see randomization).
         optional: names in `ranges` that are left out where this task lacks them.
         typical: besides `ranges`, draw everything else that may differ, over what it typically differs by.
         task_id: registered name, for messages and records.

@@ -1,4 +1,4 @@
-"""Domain randomisation: parameters, ranges and visual randomisation."""
+"""Domain randomization: parameters, ranges and visual randomization."""
 
 from __future__ import annotations
 

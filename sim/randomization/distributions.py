@@ -23,9 +23,10 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.values import convert
 
 UNIFORM, LOG_UNIFORM, NORMAL, CHOICE = range(4)
 """Numbers of the distributions in the kernels."""
@@ -200,19 +201,8 @@ def from_table(where: str, table: object) -> Range:
         raise RookeryError(f'{where} takes {wanted}, on = "reset" or "startup", each = true or false{may}.')
     if given.get("on", "reset") not in ("reset", "startup"):
         raise RookeryError(f'{where} on must be "reset" or "startup", got {given["on"]!r}.')
-    if not isinstance(given.get("each", False), bool):
-        raise RookeryError(f"{where} each must be true or false, got {given['each']!r}.")
-    made = cls(**{k: v if k in ("on", "each") else _number(where, k, v) for k, v in given.items()})
+    kinds = {"on": str, "each": bool} | dict.fromkeys(_LISTS, tuple[float, ...])
+    made = cls(**{k: convert(v, kinds.get(k, float), f"{where} {k}") for k, v in given.items()})
     if problem := made.problem():
         raise RookeryError(f"{where} {problem}.")
     return made
-
-
-def _number(where: str, key: str, value: object) -> Any:
-    if key in _LISTS:
-        if not isinstance(value, list):
-            raise RookeryError(f"{where} {key} must be a list of numbers, got {value!r}.")
-        return tuple(_number(where, f"{key} of the list", v) for v in value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RookeryError(f"{where} low and high and all other values must be numbers, got {key} = {value!r}.")
-    return float(value)

@@ -46,7 +46,7 @@ class BatchWrite:
 
 @dataclass(frozen=True)
 class Parameter:
-    """One quantity that randomisation and ``--set name=value`` may change.
+    """One quantity that randomization and ``--set name=value`` may change.
 
     Args:
         summary: what it is, one line.

@@ -86,7 +86,7 @@ class VisualRandomization(Buffers):
     def __init__(self, cameras: Sequence[Cameras], rng: Streams) -> None:
         super().__init__()
         if not cameras or any(c.world is not cameras[0].world for c in cameras):
-            raise RookeryError(f"visual randomisation needs cameras of one world, got {len(cameras)}.")
+            raise RookeryError(f"visual randomization needs cameras of one world, got {len(cameras)}.")
         self.cameras = tuple(cameras)
         self.rng = rng
         self._lenses = sorted({name for c in cameras for name in c.names})

@@ -24,7 +24,7 @@ from rookery.sim.world import World
 DEPTH_NOISE = 0.01
 """m: a RealSense D435 is within 2 % at 2 m (Intel's data sheet of the D400 series), taken as two standard deviations at half of
 that distance."""
-COLOUR_NOISE = 2.5
+COLOR_NOISE = 2.5
 """1/255: a hundredth of full brightness, our choice."""
 
 WHOLE_UNITS = ("1/255", "class")
@@ -96,7 +96,7 @@ def picture_terms(
         make=lambda world: Pictures(world, cfg, cfg.obs, cameras, marks),
     )  # fmt: skip
     scale = {"depth": 1.0 / cfg.image_range_m, "rgb": 1.0 / 255.0, "segmentation": 1.0 / (len(CLASSES) - 1)}[cfg.obs]
-    noise = {"depth": DEPTH_NOISE, "rgb": COLOUR_NOISE, "segmentation": 0.0}[cfg.obs]
+    noise = {"depth": DEPTH_NOISE, "rgb": COLOR_NOISE, "segmentation": 0.0}[cfg.obs]
     return (Term(cfg.obs, sensor, scale=scale, noise=noise, shape=(*views, channels)),)
 
 

@@ -45,7 +45,7 @@ class PointCloud:
             surfaces evenly and costs P times the pixels.
         features: cameras with the same names and size as `depth`, whose pictures color the points: kind "rgb" adds three
             numbers from 0 to 1, "segmentation" the class.
-        nominal: the points lie where the cameras ought to be, not where randomisation has put them: what a robot with its
+        nominal: the points lie where the cameras ought to be, not where randomization has put them: what a robot with its
             calibration computes.
         threads: 0 takes one for each processor that this process may use.
 

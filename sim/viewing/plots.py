@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SECONDS = 8.0
 POINTS = 160
 """Length of the curves in s, and their greatest number of points."""
-COLOURS = ("#1c6dd0", "#e8590c", "#2b8a3e", "#c2255c", "#6741d9", "#0b7285", "#a37800", "#495057", "#d6336c", "#5c940d")
+COLORS = ("#1c6dd0", "#e8590c", "#2b8a3e", "#c2255c", "#6741d9", "#0b7285", "#a37800", "#495057", "#d6336c", "#5c940d")
 REWARDS = "reward terms, weighted"
 ACTIONS = "actions"
 
@@ -101,7 +101,7 @@ class Plots:
             self._chart.remove()
         self._names = names
         lines = [
-            uplot.Series(label=name.replace("_", " "), stroke=COLOURS[i % len(COLOURS)], width=1.5)
+            uplot.Series(label=name.replace("_", " "), stroke=COLORS[i % len(COLORS)], width=1.5)
             for i, name in enumerate(names)
         ]
         with self._folder:

@@ -20,19 +20,22 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
-from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import Damaged, read_toml
+from rookery.sim.values import from_values
 from rookery.sim2real.sysid.checks import check_joints, check_times
 from rookery.sim2real.sysid.jointed.robot import JointedRobot
 from rookery.sim2real.sysid.logs import JointLog
 from rookery.sim2real.sysid.table import Table
 
 Array = NDArray[np.float64]
+Gains = Annotated[tuple[Annotated[float, Meta(ge=0)], ...], Meta(min_length=1)]
 TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
@@ -50,12 +53,12 @@ class LogSettings:
         columns: the file's names by ours.
     """
 
-    rate: float | None = None
-    kp: tuple[float, ...] | None = None
-    kd: tuple[float, ...] | None = None
+    rate: Annotated[float, Meta(gt=0)] | None = None
+    kp: Gains | None = None
+    kd: Gains | None = None
     joints: tuple[str, ...] | None = None
     degrees: bool | None = None
-    time_unit: str | None = None
+    time_unit: Literal["s", "ms", "us", "ns"] | None = None
     skip_gaps: bool | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
 
@@ -87,37 +90,8 @@ def from_table(where: str, values: Mapping[str, Any]) -> LogSettings:
     Raises:
         RookeryError: an unknown name, or a value of another type.
     """
-    known = {f.name for f in dataclasses.fields(LogSettings)}
-    out: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in known:
-            raise unknown(f"setting of {where}", name, known)
-        out[name] = _value(where, name, value)
-    return LogSettings(**out)
-
-
-def _value(where: str, name: str, value: Any) -> Any:
-    wanted = {
-        "rate": "a number above 0", "kp": "a number or a list of numbers", "kd": "a number or a list of numbers",
-        "joints": "a list of names", "degrees": "true or false", "skip_gaps": "true or false",
-        "time_unit": f"one of {', '.join(TIME_UNITS)}", "columns": "a table of names",
-    }[name]  # fmt: skip
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if name == "rate" and number and value > 0:
-        return float(value)
-    if name in ("kp", "kd"):
-        listed = [value] if number else value
-        if isinstance(listed, (list, tuple)) and listed and all(isinstance(v, (int, float)) and v >= 0 for v in listed):
-            return tuple(float(v) for v in listed)
-    if name == "joints" and isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value):
-        return tuple(value)
-    if name in ("degrees", "skip_gaps") and isinstance(value, bool):
-        return value
-    if name == "time_unit" and value in TIME_UNITS:
-        return value
-    if name == "columns" and isinstance(value, Mapping) and all(isinstance(v, str) for v in value.values()):
-        return dict(value)
-    raise RookeryError(f"{where}: {name} must be {wanted}, got {value!r}.")
+    lists = {k: [v] if k in ("kp", "kd") and not isinstance(v, (list, tuple)) else v for k, v in values.items()}
+    return from_values(LogSettings, lists, f"setting of {where}", inside=f"{where}: ")
 
 
 def times(table: Table, settings: LogSettings, length: int) -> Array:

@@ -1,6 +1,6 @@
 """A flight-controller board with Betaflight as far as MSP and its receiver show it, around one of our simulated drones.
 
-Arming by a switch and its refusals, rate curves, ANGLE mode, deadbands, throttle with motors that idle, failsafe. Behaviour and
+Arming by a switch and its refusals, rate curves, ANGLE mode, deadbands, throttle with motors that idle, failsafe. Behavior and
 layouts of messages: Betaflight 4.5 (rc.c, core.c, msp.c), interface 1.46. Its own rate loop is the simulated drone's.
 """
 

@@ -110,7 +110,7 @@ class DroneVehicle:
         return self.drones.bodies.state[0].numpy()
 
     def _push(self) -> None:
-        self.drones.apply(self.drones.normalised(torch.from_numpy(self._commands)))
+        self.drones.apply(self.drones.normalized(torch.from_numpy(self._commands)))
         self.env.world.step(self._physics_steps)
 
     # -- what links ask ----------------------------------------------------------------------------------------

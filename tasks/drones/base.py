@@ -1,4 +1,4 @@
-"""The base of the drone tasks: the drones, their randomised starts, and crashes."""
+"""The base of the drone tasks: the drones, their randomized starts, and crashes."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ class LeggedBase(Task):
         self.place(ids, state)
         joints = self.robot.home + c.start_joints * u[:, 3:]
         self.robot.reset(ids, state, joints.clamp(self.robot.limits[0], self.robot.limits[1]))
-        self.last_action[ids] = self.robot.normalised(self.robot.home)
+        self.last_action[ids] = self.robot.normalized(self.robot.home)
         self.before_action[ids] = self.last_action[ids]
         self.phase[ids] = 0.5 * (u[:, 1] + 1.0)
         self.contact[ids] = False

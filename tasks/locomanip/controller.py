@@ -124,7 +124,7 @@ class WholeBodyController(Buffers):
         self.wanted.copy_(follow(self.robot, self.tool, self.wanted, pos, quat, STEPS))
         weight, self.legs_view.lean = self.weight()
         legs = self.trot.act(phase, command, moving)
-        action = self.robot.normalised(torch.cat((legs, self.wanted + self.sag + weight / self._kp), dim=1))
+        action = self.robot.normalized(torch.cat((legs, self.wanted + self.sag + weight / self._kp), dim=1))
         self.asked.copy_(action[:, 12:].clamp(-1.0, 1.0))
         return action
 

@@ -206,7 +206,7 @@ class LocoManipulation(LeggedReach):
         joints = r.joints.pos[ids]
         joints[:, 12:] = self._start[self.goals.trajectory[ids]]
         r.reset(ids, r.base.state[ids, 0], joints)
-        self.last_action[ids, 12:] = r.normalised(joints)[:, 12:]
+        self.last_action[ids, 12:] = r.normalized(joints)[:, 12:]
         self.before_action[ids] = self.last_action[ids]
 
     def advance(self) -> None:

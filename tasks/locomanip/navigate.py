@@ -235,6 +235,6 @@ class LeggedNavigate(PillarField, LeggedTask):
             turn = torch.atan2(turn.sin(), turn.cos())
             speed = 0.9 * wanted.norm(dim=1).clamp_max(1.0)
             command = torch.stack((speed * turn.cos(), 0.5 * speed * turn.sin(), (1.5 * turn).clamp(-0.8, 0.8)), dim=1)
-            return {"robot": r.normalised(trot.act(self.phase, command, self.moving))[:, None, :12]}
+            return {"robot": r.normalized(trot.act(self.phase, command, self.moving))[:, None, :12]}
 
         return act

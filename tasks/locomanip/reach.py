@@ -383,7 +383,7 @@ class LeggedReach(LeggedTask):
             whole = self.joined(actions)
             targets = self.robot.targets(whole)
             targets[:, 12:] += settling.step(self.robot.pos[:, 12:], self.goal, self.steps == 0, self.settles())
-            arm = self.robot.normalised(targets)[:, 12:]
+            arm = self.robot.normalized(targets)[:, 12:]
             if self.cfg.agents == "parts":
                 return actions | {"arm": arm[:, None]}
             return {"robot": torch.cat((whole[:, :12], arm), 1)[:, None]}

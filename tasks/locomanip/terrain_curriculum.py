@@ -10,22 +10,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from rookery.assets.terrain import Terrain, TerrainConfig, build
+from rookery.assets.terrain import Terrain
 from rookery.sim.buffers import Buffers
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
-
-
-def make_terrain(config: TerrainConfig) -> Terrain:
-    """`build` for configs that come from users.
-
-    Raises:
-        RookeryError: the terrain cannot be built; the sentence says why.
-    """
-    try:
-        return build(config)
-    except ValueError as e:
-        raise RookeryError(str(e)) from e
 
 
 class TerrainCurriculum(Buffers):

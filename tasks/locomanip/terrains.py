@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rookery.assets.terrain import KINDS, Terrain, TerrainConfig, TileShape
+from rookery.assets.terrain import KINDS, Terrain, TerrainConfig, TileShape, build
 from rookery.sim.errors import unknown
-from rookery.tasks.locomanip.terrain_curriculum import make_terrain
 
 STAIRS = ("stairs_up", "stairs_down")
 TERRAIN_DT = 0.005
@@ -32,4 +31,4 @@ def find_terrain(name: str, rows: int, columns: int, step_m: float) -> Terrain:
     config = TerrainConfig(rows=rows, columns=columns, shape=TileShape(step_m=(min(low, step_m), step_m)))
     if name != "mixed":
         config = replace(config, kinds=kinds[name], shares=(1.0,) * len(kinds[name]))
-    return make_terrain(config)
+    return build(config)

@@ -265,7 +265,7 @@ class Velocity(LeggedTask):
 
         trot = Trot(self.robot, self.gait_hz)
         return lambda obs: {
-            "robot": self.robot.normalised(trot.act(self.phase, self.command, self.moving))[:, None, :12]
+            "robot": self.robot.normalized(trot.act(self.phase, self.command, self.moving))[:, None, :12]
         }
 
 

@@ -137,10 +137,7 @@ class VolleyTask(Task):
         self.effects = effects(c.effects or self.ball_kind.effects)
         self.drone: DroneParameters = replace(find_drone(c.drone), max_rate=(CTBR_RATE,) * 3)
         check_flies(self.drone)
-        try:
-            check_court(c.court_length_m, c.court_width_m, c.net_height_m, c.net_band_m, self.anchors)
-        except ValueError as e:
-            raise RookeryError(f"the court does not fit: {e}") from e
+        check_court(c.court_length_m, c.court_width_m, c.net_height_m, c.net_band_m, self.anchors)
         if c.racket_radius_m <= 0:
             raise RookeryError(f"racket_radius_m must be positive, got {c.racket_radius_m} m.")
         if len(c.start_box_m) != 3:

@@ -282,7 +282,7 @@ class Steering(Buffers):
         uneven = uneven * (room / uneven.abs().amax(-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
         base = torch.minimum(base, d.max_thrust - uneven.amax(-1, keepdim=True))
         base = torch.maximum(base, -uneven.amin(-1, keepdim=True))
-        return self.drones.normalised(base + uneven)
+        return self.drones.normalized(base + uneven)
 
 
 def hardest(way: Tensor, now: Tensor, end: Tensor | float, time: Tensor) -> Tensor:

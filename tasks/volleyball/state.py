@@ -48,7 +48,7 @@ def drone_state(worlds, x, u, turned, out):
     Args:
         worlds: [m] int64 which.
         x: [N, A, 13], see Bodies.state.
-        u: [N, A, 4] normalised rotor speeds.
+        u: [N, A, 4] normalized rotor speeds.
         turned: [A] bool, whose world is turned by half a circle about z, so that both sides see the same court: x and y
             of all vectors change sign, and the quaternion is multiplied by (0, 0, 0, 1) from the left.
         out: [N, A, 23] float32, in the order of TERMS.

@@ -6,6 +6,7 @@ import pytest
 
 from rookery.assets.court import NET_THICKNESS, check_court, court
 from rookery.assets.drones import RACKET_THICKNESS, quadrotor_spec
+from rookery.assets.errors import RookeryError
 from rookery.assets.scenery import ball
 from rookery.sim.scene import Scene
 
@@ -78,14 +79,14 @@ def test_a_ball_bounces_off_a_solid_net_and_passes_over_it():
     ],
 )
 def test_courts_that_cannot_be(sizes, word):
-    with pytest.raises(ValueError, match=word):
+    with pytest.raises(RookeryError, match=word):
         court(*sizes)
 
 
 @pytest.mark.parametrize("place", [(9.1, 0, 2), (-9.1, 0, 2), (0, 4.6, 2), (0, 0, 0)])
 def test_places_off_the_court(place):
     check_court(*SIZES, [(9.0, 4.5, 2.0)])
-    with pytest.raises(ValueError, match="not above the court"):
+    with pytest.raises(RookeryError, match="not above the court"):
         check_court(*SIZES, [(1.0, 0.0, 2.0), place])
 
 
@@ -109,5 +110,5 @@ def test_a_racket_at_a_height():
 
 @pytest.mark.parametrize("options", [{"racket_radius": -0.1}, {"racket_radius": 0.1, "racket_height": 0.03}])
 def test_rackets_that_cannot_be(options):
-    with pytest.raises(ValueError, match="racket"):
+    with pytest.raises(RookeryError, match="racket"):
         quadrotor_spec(**BODY, **options)

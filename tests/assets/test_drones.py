@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rookery.assets.drones import quadrotor_spec
+from rookery.assets.errors import RookeryError
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.robots.drones.iris import IRIS
 
@@ -105,7 +106,7 @@ def test_two_drones_in_one_scene():
 
 
 def test_impossible_inertia_is_refused():
-    with pytest.raises(ValueError, match="no rigid body"):
+    with pytest.raises(RookeryError, match="no rigid body"):
         quadrotor_spec(
             mass=1.52,
             inertia=IRIS.inertia,

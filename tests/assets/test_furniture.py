@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from rookery.assets import furniture
+from rookery.assets.errors import RookeryError
 from rookery.assets.scenery import table
 
 PARTS = {
@@ -90,5 +91,5 @@ def test_handles_of_drawers_and_windows_are_at_their_places(name, handle, place,
 
 
 def test_windows_too_low_for_their_handle_are_refused():
-    with pytest.raises(ValueError, match=r"0\.1 m over the table or more, got 0\.05"):
+    with pytest.raises(RookeryError, match=r"0\.1 m over the table or more, got 0\.05"):
         furniture.window(0.05)

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.gates import BAR, COURSES, DEPTH, OPENING, gate
 
 
@@ -42,7 +43,7 @@ def test_parts_have_their_names_and_collide():
 
 @pytest.mark.parametrize("sizes", [{"opening": 0.0}, {"bar": -0.1}, {"depth": 0.0}])
 def test_lengths_must_be_positive(sizes):
-    with pytest.raises(ValueError, match="must be positive"):
+    with pytest.raises(RookeryError, match="must be positive"):
         gate(**sizes)
 
 

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.objects import find_object, names
 from rookery.assets.objects.library import SCANS
 from rookery.assets.scenery import ground
@@ -29,7 +30,7 @@ PUBLISHED = {
 
 
 def test_a_misspelt_name_is_met_with_the_right_one():
-    with pytest.raises(ValueError, match="did you mean 'mustard_bottle'"):
+    with pytest.raises(RookeryError, match="did you mean 'mustard_bottle'"):
         find_object("mustard_botle")
     assert len(names()) >= 14
 

@@ -11,6 +11,7 @@ import pytest
 import trimesh
 from scipy.spatial import ConvexHull
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.objects import find_object, load_object
 from rookery.assets.objects.decompose import decompose, hull_volume
 from rookery.assets.objects.repair import open_edges, thin_out
@@ -136,7 +137,7 @@ def test_a_small_hole_is_filled(tmp_path):
 def test_an_open_mesh_is_refused_unless_its_hull_will_do(tmp_path):
     box = trimesh.creation.box((0.1, 0.1, 0.1))
     lidless = saved(trimesh.Trimesh(box.vertices, box.faces[box.face_normals[:, 2] < 0.5]), tmp_path)
-    with pytest.raises(ValueError, match="is open along 4 edges"):
+    with pytest.raises(RookeryError, match="is open along 4 edges"):
         load_object(lidless)
     thing, report = load_object(lidless, open="hull")
     assert thing.mesh.volume == pytest.approx(1e-3) and "hull" in str(report)
@@ -144,7 +145,7 @@ def test_an_open_mesh_is_refused_unless_its_hull_will_do(tmp_path):
 
 def test_millimetres_are_seen(tmp_path):
     path = saved(l_shape().apply_scale(1000.0), tmp_path)
-    with pytest.raises(ValueError, match="millimeters: give scale"):
+    with pytest.raises(RookeryError, match="millimeters: give scale"):
         load_object(path)
     thing, report = load_object(path, scale="auto")
     assert thing.size == pytest.approx((0.1, 0.1, 0.04), rel=1e-5) and "millimeters" in str(report)
@@ -177,7 +178,7 @@ def test_bad_files_get_one_sentence_each(tmp_path):
     ):
         if content is not None:
             (tmp_path / name).write_bytes(content)
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(RookeryError, match=message):
             load_object(tmp_path / name)
 
 
@@ -205,7 +206,7 @@ def test_bad_files_get_one_sentence_each(tmp_path):
     ],
 )
 def test_bad_numbers_are_refused(tmp_path, given):
-    with pytest.raises(ValueError, match=next(iter(given))):
+    with pytest.raises(RookeryError, match=next(iter(given))):
         load_object(saved(l_shape(), tmp_path), **given)
 
 
@@ -223,10 +224,10 @@ def test_a_gltf_file_that_asks_for_too_many_vertices_is_refused_before_they_are_
         shown = next(node for node in model["nodes"] if "mesh" in node)
         model["nodes"] += [shown] * 600_000
     file.write_text(json.dumps(model))
-    with pytest.raises(ValueError, match=r"vertices and indices, and at most 20000000 are read"):
+    with pytest.raises(RookeryError, match=r"vertices and indices, and at most 20000000 are read"):
         load_object(file)
 
 
 def test_what_is_no_path_is_refused():
-    with pytest.raises(ValueError, match="the path is None"):
+    with pytest.raises(RookeryError, match="the path is None"):
         load_object(None)

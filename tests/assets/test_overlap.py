@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import trimesh
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.objects import load_object
 from rookery.assets.objects.overlap import overlapping, solids, winding
 
@@ -105,7 +106,7 @@ def test_a_loaded_mesh_warns_of_mass_that_counts_twice(tmp_path: Path) -> None:
 def test_what_is_no_solid_is_a_sentence(tmp_path: Path, suffix: str, points, words: str, scale) -> None:
     faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]] if len(points) == 4 else [[0, 1, 2]]
     trimesh.Trimesh(points, faces, process=False).export(tmp_path / f"a.{suffix}")
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(RookeryError, match=words):
         load_object(tmp_path / f"a.{suffix}", scale=scale)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(RookeryError, match=words):
         load_object(tmp_path / f"a.{suffix}", scale=scale, open="hull")

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.panda import FINGERS, GRIP_FORCE, JOINTS, LOWER, STROKE, TCP, TORQUE, UPPER, panda_spec
 
 # modified Denavit-Hartenberg (a, d, alpha) of joints 1 to 7; the flange is 0.107 m out of the last
@@ -69,7 +70,7 @@ def test_drives() -> None:
         assert [model.actuator(i).name for i in range(model.nu)] == [*JOINTS, "gripper"]
     bare = panda_spec(hand=False, visual=False).compile()
     assert (bare.nq, bare.nu) == (7, 7) and bare.site("flange").id >= 0
-    with pytest.raises(ValueError, match="choose 'position' or 'torque'"):
+    with pytest.raises(RookeryError, match="choose 'position' or 'torque'"):
         panda_spec(drive="velocity")
 
 

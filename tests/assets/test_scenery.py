@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rookery.assets import scenery
+from rookery.assets.errors import RookeryError
 
 
 def scene(prop, height, dt=0.001):
@@ -57,7 +58,7 @@ def test_restitution_is_read_back(restitution):
 
 @pytest.mark.parametrize("restitution", [0.0, 1.0, -0.1])
 def test_impossible_restitution(restitution):
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(RookeryError, match="between 0 and 1"):
         scenery.bounce(restitution)
 
 

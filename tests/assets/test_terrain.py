@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rookery.assets.errors import RookeryError
 from rookery.assets.terrain import KINDS, TerrainConfig, TileShape, build, heights
 from rookery.assets.terrain_looks import TOLERANCE, rectangles
 
@@ -228,12 +229,12 @@ def test_what_is_drawn_is_what_there_is(kind):
     ],
 )
 def test_what_cannot_be_built_is_refused(change, words):
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(RookeryError, match=words):
         build(TerrainConfig(**change))
 
 
 def test_difficulty_and_kind_of_a_tile_are_checked():
-    with pytest.raises(ValueError, match="between 0 and 1"):
+    with pytest.raises(RookeryError, match="between 0 and 1"):
         tile("rough", 1.01)
-    with pytest.raises(ValueError, match=r"unknown kind of terrain 'rouhg': did you mean 'rough'\? Known: flat"):
+    with pytest.raises(RookeryError, match=r"unknown kind of terrain 'rouhg': did you mean 'rough'\? Known: flat"):
         tile("rouhg", 0.5)

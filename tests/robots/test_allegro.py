@@ -90,7 +90,7 @@ def test_actions_and_limits() -> None:
         assert torch.allclose(hand.targets(torch.ones(spec.size)), torch.tensor(spec.high), atol=1e-6)
         assert torch.allclose(hand.targets(torch.full((spec.size,), -3.0)), torch.tensor(spec.low), atol=1e-6)
     actions = torch.rand(5, 22) * 2 - 1
-    assert torch.allclose(hand.normalised(hand.targets(actions)), actions, atol=1e-5)
+    assert torch.allclose(hand.normalized(hand.targets(actions)), actions, atol=1e-5)
     assert torch.allclose(hand.home[:16], OPEN)
     with pytest.raises(RookeryError, match="control_dt must be positive"):
         AllegroHand(hand.world, control_dt=0.0)

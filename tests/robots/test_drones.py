@@ -84,10 +84,10 @@ def test_unknown_kinds_and_drones():
 def test_commands_and_actions_are_inverse(drone, kind):
     d = hover(2, drone, kind).task.drones
     action = torch.linspace(-1, 1, 40).view(2, 5, 4)
-    assert torch.allclose(d.normalised(d.physical(action)), action, atol=1e-6)
+    assert torch.allclose(d.normalized(d.physical(action)), action, atol=1e-6)
     assert torch.allclose(d.physical(torch.ones(4)), torch.tensor(d.spec.high))
     assert torch.allclose(d.physical(-torch.ones(4)), torch.tensor(d.spec.low))
-    assert torch.equal(d.normalised(torch.tensor(d.spec.high) * 3 + 1), torch.ones(4))
+    assert torch.equal(d.normalized(torch.tensor(d.spec.high) * 3 + 1), torch.ones(4))
 
 
 @every_engine

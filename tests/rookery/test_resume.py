@@ -1,4 +1,4 @@
-"""A drone training that is killed continues as if it had not been: physics, delays, randomisation and learning."""
+"""A drone training that is killed continues as if it had not been: physics, delays, randomization and learning."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class Plant:
                 self.firmware.tick_1ms(x.ctypes.data_as(ctypes.c_void_p), age(2 * step + k), mode, forces)
             share = np.array(list(forces))
             thrust = share * self.full if self.full is not None else self.curve(share)
-            self.env.step({"drone": self.drones.normalised(torch.tensor(thrust, dtype=torch.float32))[None, None]})
+            self.env.step({"drone": self.drones.normalized(torch.tensor(thrust, dtype=torch.float32))[None, None]})
         return np.array(list(forces))
 
     @property

@@ -142,7 +142,7 @@ def test_it_flies_a_drone_that_has_nothing_but_motors(simulator: Any) -> None:
                 break
             motors = [np.zeros(4)]  # it arms
         thrust = torch.tensor(curve(motors[0]), dtype=torch.float32)
-        plant.step({"drone": drones.normalised(thrust)[None, None]})
+        plant.step({"drone": drones.normalized(thrust)[None, None]})
     assert step == pytest.approx(1252, abs=3)
     assert float((bodies.pos[0, 0] - target).norm()) < 0.05
     plant.close()

@@ -150,7 +150,7 @@ def test_it_hovers_where_offboard_mode_began(autopilot: Autopilot) -> None:
         assert given is not None
         newton = -given[3] * drones.drone.mass * 9.81 / 0.5
         command = torch.tensor([*to_frd(given[:3]), newton], dtype=torch.float32)
-        plant.step({"drone": drones.normalised(command[None, None])})
+        plant.step({"drone": drones.normalized(command[None, None])})
     assert np.linalg.norm(bodies.pos[0, 0].numpy() - start) < 0.1
     plant.close()
 

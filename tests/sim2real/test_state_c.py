@@ -184,7 +184,7 @@ def test_a_drone_flies_by_the_c_as_by_the_policy(tmp_path: Path) -> None:
             fill(robot.sensed, {"angular_velocity": bodies.ang_vel[0, 0].numpy()})
             motors = robot.call("motors", robot.loops, robot.sensed, command, out=4)
             thrust = torch.tensor(curve(motors), dtype=torch.float32)
-            plant.step({"drone": drones.normalised(thrust)[None, None]})
+            plant.step({"drone": drones.normalized(thrust)[None, None]})
         apart.append(float((bodies.pos - env.task.drones.bodies.pos).abs().max()))
     away = float((bodies.pos[0, 0] - env.task.target[0, 0]).norm())
     env.close()

@@ -363,7 +363,7 @@ def to_isaac(state: Tensor) -> Tensor:
 
 
 def from_isaac(state: Tensor) -> Tensor:
-    """The inverse of `to_isaac`; quaternions are normalised."""
+    """The inverse of `to_isaac`; quaternions are normalized."""
     quat = torch.nn.functional.normalize(state[:, [6, 3, 4, 5]], dim=1)
     spin = torch.einsum("nji,nj->ni", matrix(quat).view(-1, 3, 3), state[:, 10:13])
     return torch.cat((state[:, :3], quat, state[:, 7:10], spin), dim=1)

@@ -66,7 +66,7 @@ def ends(learner: GroupLearner) -> Tensor:
 
 
 def critic_inputs(learner: GroupLearner, obs: Tensor, state: Tensor | None) -> Tensor:
-    """[..., A, C] for normalised observations and states of the environment."""
+    """[..., A, C] for normalized observations and states of the environment."""
     if state is None:
         return obs
     return torch.cat((state.unsqueeze(-2).expand(*obs.shape[:-1], state.shape[-1]), obs), -1)

@@ -379,7 +379,7 @@ def test_statistics_that_cannot_be_used_are_one_sentence(arrays, tmp_path):
 @pytest.mark.parametrize(
     ("make", "options"),
     [
-        (lambda f: rsl_rl(f, net("mlp") | normalised()), ["--activation", "elu"]),
+        (lambda f: rsl_rl(f, net("mlp") | normalized()), ["--activation", "elu"]),
         (lambda f: skrl(f, net(), observation_preprocessor=scaler()), ["--squash", "clip"]),
     ],
     ids=["rsl_rl", "skrl"],
@@ -391,7 +391,7 @@ def test_statistics_beside_a_file_that_has_its_own_are_refused(make, options, tm
     assert not (tmp_path / "run").exists()
 
 
-def normalised() -> dict[str, torch.Tensor]:
+def normalized() -> dict[str, torch.Tensor]:
     return {f"obs_normalizer.{name}": torch.ones(1, INPUTS) for name in ("_mean", "_var", "_std")}
 
 

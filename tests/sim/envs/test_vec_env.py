@@ -200,7 +200,7 @@ def test_torchs_threads_change_nothing_and_stay_as_they_are():
 
 @pytest.mark.parametrize("action", ["ctbr", "rotor_thrust"])
 def test_a_resumed_run_is_bit_equal(action):
-    """Over ends of episodes, with everything randomised, noise, biases and delays, in an environment of another seed."""
+    """Over ends of episodes, with everything randomized, noise, biases and delays, in an environment of another seed."""
     options = {"action": action, "episode_s": 0.17, "num_drones": 2, "integrated_yaw": True}
     env = hover(**options)
     other = hover(seed=99, **options)

@@ -357,7 +357,7 @@ def test_accelerometers_feel_the_air():
     sensor = world.sensors("drone_0/imu_acc")
     drones = Drones(world, ("drone_0",), IRIS, "rotor_thrust")
     drones.reset(torch.arange(1), rows([0, 0, 5, 1, 0, 0, 0, 4.0]))
-    drones.apply(drones.normalised(torch.full((1, 1, 4), IRIS.mass * 9.81 / 4)))
+    drones.apply(drones.normalized(torch.full((1, 1, 4), IRIS.mass * 9.81 / 4)))
     world.step(1)
     world.forward()
     world.step(1)

@@ -205,12 +205,14 @@ def test_distributions_in_a_file(tmp_path):
         ('distribution = "gauss"', "unknown distribution of .*mass.*uniform"),
         ('distribution = "normal"\nmean = 1', r"takes .*mean, std, on = .*may have low, high"),
         ('distribution = "normal"\nmean = 1\nstd = -1', "std must be 0 or more"),
-        ('distribution = "choice"\nvalues = 3', "must be a list of numbers"),
+        ('distribution = "choice"\nvalues = 3', "values needs a list such as"),
         ('distribution = "choice"\nvalues = []', "at least one number"),
-        ('distribution = "choice"\nvalues = ["a"]', "must be numbers"),
+        ('distribution = "choice"\nvalues = ["a"]', r"values\[0\] needs a number, got 'a'"),
+        ('distribution = "choice"\nvalues = [1, 2]\nweights = [1, true]', r"weights\[1\] needs a number, got True"),
+        ("low = 1\nhigh = inf", "high needs a finite number"),
         ("low = 2\nhigh = 1", "low must be at most high"),
-        ('low = 1\nhigh = 2\neach = "yes"', "each must be true or false"),
-        ("low = 1\nhigh = true", "must be numbers"),
+        ('low = 1\nhigh = 2\neach = "yes"', "each needs true or false"),
+        ("low = 1\nhigh = true", "high needs a number"),
     ],
 )
 def test_bad_tables(tmp_path, text, message):

@@ -266,7 +266,7 @@ def test_presets():
         (b"[mass]\nlow = 0.9\nhigh = 1.0\nwhen = 3", r"\[mass\] takes low, high"),
         (b"mass = 3", r"\[mass\] takes low, high"),
         (b'[mass]\nlow = 0.9\nhigh = 1.0\non = "step"', "on must be"),
-        (b'[mass]\nlow = "a"\nhigh = 1.0', "must be numbers"),
+        (b'[mass]\nlow = "a"\nhigh = 1.0', "low needs a number, got 'a'"),
         (b"[mass\n", "not valid TOML"),
         (b"\xff\xfe\x00", "not valid TOML"),
     ],

@@ -37,7 +37,7 @@ def test_a_robot_on_its_front_shins_is_not(env):
     kneeling = robot.home.clone()
     kneeling[[1, 4]] = 0.1  # front thighs upright, shins flat on the floor, feet ahead
     kneeling[[2, 5]] = -1.7
-    action = robot.normalised(kneeling[None])[:, None].expand(2, 1, -1)
+    action = robot.normalized(kneeling[None])[:, None].expand(2, 1, -1)
     assert outside(env, lambda obs: {"robot": action.clone()}) & POSTURE
     stand = torch.tensor(env.groups["robot"].action.neutral).expand(2, 1, -1)
     assert not outside(env, lambda obs: {"robot": stand.clone()}) & POSTURE

@@ -121,12 +121,26 @@ def test_damaged_and_unknown_files(tmp_path):
             read_table(tmp_path / name)
     with pytest.raises(RookeryError, match=r"there is no log"):
         read_table(tmp_path / "none.npz")
-    (tmp_path / "log.toml").write_text("kp = true\n")
-    with pytest.raises(RookeryError, match=r"kp must be a number or a list of numbers"):
-        beside(tmp_path / "log.npz")
-    (tmp_path / "log.toml").write_text("kpp = 1\n")
-    with pytest.raises(RookeryError, match=r"kpp"):
-        beside(tmp_path / "log.npz")
+
+
+def test_wrong_settings_beside_a_log(tmp_path):
+    for line, sentence in (
+        ("kpp = 1", "kpp"),
+        ("kp = true", r"log.toml: kp\[0\] needs a number of at least 0, got True"),
+        ("kd = [1.0, true]", r"kd\[1\] needs a number of at least 0, got True"),
+        ("kd = -1", r"kd\[0\] needs a number of at least 0, got -1"),
+        ("kp = inf", r"kp\[0\] needs a finite number"),
+        ("kp = []", "kp needs a list of at least 1"),
+        ("rate = 0", "rate needs a number above 0, got 0"),
+        ("rate = inf", "rate needs a finite number"),
+        ("degrees = 1", "degrees needs true or false, got 1"),
+        ('time_unit = "h"', "time_unit 'h'"),
+        ('joints = "hip"', "joints needs a list"),
+        ("columns = 3", "columns needs values by name"),
+    ):
+        (tmp_path / "log.toml").write_text(line + "\n")
+        with pytest.raises(RookeryError, match=sentence):
+            beside(tmp_path / "log.npz")
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def stand(task: Any, neutral: Tensor, step: int) -> Tensor:
 
 def limp(task: Any, neutral: Tensor, step: int) -> Tensor:
     """Targets where the joints are: servos that only damp."""
-    return task.robot.normalised(task.robot.pos)[:, None]
+    return task.robot.normalized(task.robot.pos)[:, None]
 
 
 def fold(task: Any, neutral: Tensor, step: int) -> Tensor:

@@ -70,7 +70,7 @@ def test_kneeling_costs_and_shows():
     folded = robot.home.clone()
     folded[[1, 4]] = 0.1
     folded[[2, 5]] = -1.7
-    kneeling = hold(env, 50, robot.normalised(folded[None]))
+    kneeling = hold(env, 50, robot.normalized(folded[None]))
     height = env.task.knees.clone()
     cost = gait_terms(env.task)["kneeling"].item()
     model, data = env.world.model, env.world.mj_data(0)
@@ -117,7 +117,7 @@ def test_an_arm_in_its_own_trunk_collides():
         state[0, 2:4] = torch.tensor([3.0, 1.0])
         robot.reset(torch.arange(1), state, joints[None])
         env.world.forward()
-        metrics = hold(env, 1, robot.normalised(joints[None]))
+        metrics = hold(env, 1, robot.normalized(joints[None]))
         assert (metrics["self_collision"] > 0) == expected
         assert (gait_terms(env.task)["self_collision"].item() > 0) == expected
     env.close()

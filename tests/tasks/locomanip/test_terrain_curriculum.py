@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rookery.assets.terrain import KINDS, TerrainConfig
+from rookery.assets.terrain import KINDS, TerrainConfig, build
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
-from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum, make_terrain
+from rookery.tasks.locomanip.terrain_curriculum import TerrainCurriculum
 
 ROWS = 4
 COLUMNS = 7
@@ -19,7 +19,7 @@ HALF_TILE = 4.0
 
 @pytest.fixture(scope="module")
 def terrain():
-    return make_terrain(TerrainConfig(rows=ROWS, columns=COLUMNS, shares=(1.0,) * 7, cell_m=0.1))
+    return build(TerrainConfig(rows=ROWS, columns=COLUMNS, shares=(1.0,) * 7, cell_m=0.1))
 
 
 def curriculum(terrain, num_envs=14, seed=0, **more):
@@ -168,8 +168,8 @@ def test_bad_values_are_refused(terrain, change, words):
 
 def test_terrain_of_users_is_refused_in_a_sentence():
     with pytest.raises(RookeryError, match="at least one row"):
-        make_terrain(TerrainConfig(rows=0))
-    assert set(make_terrain(TerrainConfig(rows=1, cell_m=0.1)).kinds) == set(KINDS)
+        build(TerrainConfig(rows=0))
+    assert set(build(TerrainConfig(rows=1, cell_m=0.1)).kinds) == set(KINDS)
 
 
 def test_an_episode_begins_with_nothing_walked_and_nothing_commanded(terrain):
