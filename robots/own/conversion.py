@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import math
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 
+from rookery.robots.own import guard
 from rookery.sim.errors import RookeryError
 
 
@@ -29,7 +29,7 @@ def stl_of(file: Path, data: bytes) -> bytes:
     import trimesh
 
     try:
-        root = ET.fromstring(data)
+        root = guard.parse(data)
         unit = root.find("{*}asset/{*}unit")
         meter = 1.0 if unit is None else float(unit.get("meter", 1.0))
         scene = trimesh.load_scene(io.BytesIO(data), file_type="dae")

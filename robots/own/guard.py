@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import struct
 import sys
 import tempfile
 import xml.etree.ElementTree as ET
@@ -25,7 +26,9 @@ ROOTS = "ROOKERY_ROBOT_ROOTS"
 XML_BYTES = 16 << 20
 """Largest XML file."""
 DEPTH = 200
-"""Deepest nesting of elements: a chain of bodies nests as deep as it has joints."""
+"""Deepest nesting of elements, and longest chain of a URDF's joints: a chain of bodies nests as deep as it has joints."""
+LINKS = 2_000
+"""Most links, and most joints, of a URDF: what is done with them takes as long as there are pairs."""
 ELEMENTS = 200_000
 """Most elements of a robot, with all files that it includes."""
 FILES = 200
@@ -34,6 +37,8 @@ LARGEST = 1e9
 """Largest size, place, mass and inertia (m, kg, kg m^2)."""
 MOST_MADE = 50_000_000
 """Most pixels of a texture, or numbers of a height field."""
+PNG = b"\x89PNG\r\n\x1a\n"
+"""First bytes of a PNG (PNG specification, third edition, 5.2)."""
 SECONDS = 60
 MEMORY = 4 << 30
 """Limits of the process in which an unusual model is tried out: s, and bytes."""
@@ -124,14 +129,11 @@ class _Reading:
     def _read(self, file: Path, text: bytes | None) -> ET.Element:
         try:
             text = read_bytes(file, XML_BYTES) if text is None else text
-            parser = ET.XMLParser(target=_Builder())
-            parser.feed(text)
-            root = parser.close()
+            root = parse(text)
         except FileNotFoundError:
             raise RookeryError(f"there is no file {file}: give the path of a robot's URDF or MJCF file.") from None
         except (OSError, Damaged, ET.ParseError, ValueError, LookupError) as error:
             raise RookeryError(f"{file} cannot be read: {error}. Give a URDF or MJCF file.") from error
-        assert isinstance(root, ET.Element)
         self.elements += sum(1 for _ in root.iter())
         if self.elements > ELEMENTS:
             raise RookeryError(f"{self.path} has more than {ELEMENTS:,} elements: give a simpler model of the robot.")
@@ -160,6 +162,38 @@ class _Reading:
                 )
         if _replicated(root) > ELEMENTS:
             raise RookeryError(f"{self.path} replicates more than {ELEMENTS:,} elements: give smaller counts.")
+
+
+def check_picture(path: Path, file: Path, data: bytes) -> None:
+    """Refuse a PNG of more pixels than a robot has: a file of a few kB becomes as many GB.
+
+    Args:
+        path: the robot's file.
+        file: that it names, with its contents `data`.
+
+    Raises:
+        RookeryError: naming both.
+    """
+    if not data.startswith(PNG) or len(data) < len(PNG) + 16:
+        return
+    width, height = struct.unpack_from(">II", data, len(PNG) + 8)  # IHDR is the first chunk
+    if width * height > MOST_MADE:
+        raise RookeryError(
+            f"{path}: {file.name} has {width} x {height} pixels, more than {MOST_MADE:,}: give a smaller one."
+        )
+
+
+def parse(text: bytes) -> ET.Element:
+    """The root of an XML file of bounded depth and number of elements, without entities.
+
+    Raises:
+        Damaged, ET.ParseError, ValueError, LookupError: it is none.
+    """
+    parser = ET.XMLParser(target=_Builder())
+    parser.feed(text)
+    root = parser.close()
+    assert isinstance(root, ET.Element)
+    return root
 
 
 class _Builder(ET.TreeBuilder):
@@ -209,7 +243,10 @@ def _replicated(root: ET.Element) -> float:
 
 
 def check_tree(path: Path, robot: ET.Element) -> None:
-    """The joints of a URDF: no link is moved by two of them, none by itself through others."""
+    """The links and joints of a URDF: not too many, no link is moved by two joints, none by itself through others."""
+    for kind in ("link", "joint"):
+        if len(robot.findall(kind)) > LINKS:
+            raise RookeryError(f"{path} has more than {LINKS:,} {kind}s: give a simpler model of the robot.")
     parents: dict[str, str] = {}
     for joint in robot.findall("joint"):
         parent, child = (
@@ -217,18 +254,23 @@ def check_tree(path: Path, robot: ET.Element) -> None:
         )
         if child and parents.setdefault(child, parent) != parent:
             raise RookeryError(f"{path}: two joints move the link {child!r}: a robot's links are a tree.")
-    done: set[str] = set()
+    depth: dict[str, int] = {}
     for link in parents:
-        way: list[str] = []
+        way: dict[str, None] = {}
         at = link
-        while at in parents and at not in done:
+        while at in parents and at not in depth:
             if at in way:
                 raise RookeryError(
                     f"{path}: its joints go in a circle through the link {at!r}: a robot's links are a tree."
                 )
-            way.append(at)
+            way[at] = None
             at = parents[at]
-        done.update(way)
+        for joints, passed in enumerate(reversed(way), depth.get(at, 0) + 1):
+            depth[passed] = joints
+        if depth[link] > DEPTH:
+            raise RookeryError(
+                f"{path}: {depth[link]} joints lie between the link {link!r} and the root: give a chain of at most {DEPTH}."
+            )
 
 
 def require_inside(path: Path, file: Path) -> None:

@@ -199,11 +199,11 @@ def _drop_floating_world(robot: ET.Element) -> None:
     """Take out a root link that is nothing but the world in which the robot floats, as MuJoCo's manual has it."""
     joints = robot.findall("joint")
     moved = {_end(j, "child") for j in joints}
-    for joint in joints:
+    for joint in (j for j in joints if j.get("type") == "floating"):
         world = _end(joint, "parent")
         link = next((x for x in robot.findall("link") if x.get("name") == world), None)
         others = [j for j in joints if j is not joint and _end(j, "parent") == world]
-        if joint.get("type") == "floating" and link is not None and not len(link) and world not in moved and not others:
+        if link is not None and not len(link) and world not in moved and not others:
             robot.remove(link)
             robot.remove(joint)
 
@@ -352,6 +352,7 @@ def _hold_files(path: Path, spec: mujoco.MjSpec) -> None:
                 )
             key = f"{len(held)}_{file.name}"
             held[key] = mesh_bytes(file)
+            guard.check_picture(path, file, held[key])
             element.file = key
     spec.assets = held
     spec.meshdir = spec.texturedir = ""

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.robots.own import guard
 from rookery.robots.own.parts import is_rotor
 from rookery.sim.errors import RookeryError
 
@@ -60,6 +61,7 @@ class _Model:
     def __init__(self, path: Path, model: ET.Element) -> None:
         self.path = path
         self.model = model
+        self._places: dict[str, Floats] = {}
         for tag in ("include", "model"):
             inner = model.find(tag)
             if inner is not None:
@@ -105,6 +107,12 @@ class _Model:
         """[4, 4] from a link, joint or frame to the model."""
         if name in ("", MODEL):
             return np.eye(4)
+        if name in self._places:
+            return self._places[name]
+        if len(above) > guard.DEPTH:
+            raise RookeryError(
+                f"{self.path} places {above[0]!r} through more than {guard.DEPTH} frames: give it a <pose> nearer to the model."
+            )
         if name in above:
             raise RookeryError(f"{self.path} places {name!r} relative to itself: give it a <pose> in another frame.")
         for elements in (self.links, self.joints, self.frames):
@@ -119,7 +127,8 @@ class _Model:
         given = "" if pose is None else pose.get("relative_to", "")
         if not given:
             given = self.child[name] if elements is self.joints else element.get("attached_to", "")
-        return self._place(given, (*above, name)) @ self._pose(pose)
+        place = self._places[name] = self._place(given, (*above, name)) @ self._pose(pose)
+        return place
 
     def _pose(self, pose: ET.Element | None) -> Floats:
         text = "" if pose is None else (pose.text or "").strip()

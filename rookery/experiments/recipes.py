@@ -36,6 +36,9 @@ A recipe is a TOML file, `policies/recipes/NAME.toml`, for the task or the polic
     first = "legs"
     second = "trained"
 
+Values by name (`runner`, those of the algorithm, `task_config`, `fixed`, `weights`) go over those below them one by one, as
+`--task-config` and its like do; `train_overrides` stand in their place as a whole, since a stage trains in its own way.
+
 `task` at the top names the task where the file is not called like it; its settings are then over the task's preset. A stage may
 train in another task, by the preset of that one. A task outside of this package has its settings in `Task.preset`, over those
 of the task or the family that it derives from.
@@ -54,6 +57,7 @@ from typing import TYPE_CHECKING, Any
 from rookery.experiments.settings import RunSettings, read_table
 from rookery.experiments.zoo import zoo
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm, find_algorithm
+from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError, unknown
 from rookery.tasks.registry import OWN_TASKS, TASKS, TaskEntry, find
 
@@ -68,6 +72,8 @@ SOURCES = {"train": ("init", "teacher"), "low_pass": ("of",), "fuse": ("first", 
 """Keys that name a policy, by the kind of stage."""
 TOP = ("task", "notes", "extends", "settings", "algorithms", "stages")
 """Keys of a recipe."""
+ONE_BY_ONE = ("task_config", "fixed", "weights")
+"""Settings that are values by name, which go over others one by one, reward weights in a task's config included."""
 
 
 @dataclass(frozen=True)
@@ -162,9 +168,10 @@ def read_file(file: Path, within: tuple[Path, ...] = ()) -> dict[str, Any]:
 
 
 def over(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings in place of others: those of the runner and of algorithms one by one, all other ones as a whole."""
-    nested = [k for k in ("runner", *ALGORITHMS) if isinstance(base.get(k), dict) and isinstance(values.get(k), dict)]
-    tables = {k: {**base[k], **values[k]} for k in nested}
+    """Settings in place of others: values by name one by one, but those of `train_overrides` as a whole."""
+    nested = ("runner", *ALGORITHMS, *ONE_BY_ONE)
+    both = [k for k in nested if isinstance(base.get(k), dict) and isinstance(values.get(k), dict)]
+    tables = {k: merge(base[k], values[k]) if k in ONE_BY_ONE else base[k] | values[k] for k in both}
     return {**base, **values, **tables}
 
 
@@ -340,7 +347,13 @@ def _settings(values: dict[str, Any], task: str, shared: Mapping[str, Any]) -> R
     base = preset(own, algorithm)
     if own == task:
         unused = set(ALGORITHMS) - {base.algorithm}
-        base = RunSettings.from_values({k: v for k, v in shared.items() if k not in unused}, base)
-    settings = RunSettings.from_values(values, base)
+        base = _changed(base, {k: v for k, v in shared.items() if k not in unused})
+    settings = _changed(base, values)
     settings.check()
     return settings
+
+
+def _changed(base: RunSettings, values: Mapping[str, Any]) -> RunSettings:
+    """Complete settings with others in place of theirs."""
+    known = base.to_values()
+    return RunSettings.from_values(over({k: known[k] for k in ONE_BY_ONE}, values), base)

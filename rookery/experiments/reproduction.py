@@ -23,6 +23,7 @@ from rookery.sim.devices import find_device
 from rookery.sim.errors import RookeryError
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
+from rookery.sim2real.compatibility import short
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 
@@ -70,25 +71,34 @@ class Reproduction:
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise RookeryError(f"{self.folder} holds something else: choose another --out.") from None
         if found != self._plan and not self._goes_on(found, done):
-            raise RookeryError(
-                f"{self.folder} was begun with another recipe, --scale or --seed: give the same ones, or another --out."
-            )
+            raise RookeryError(f"{self.folder} was begun {self._otherwise(found)}: give the same, or another --out.")
         return done
 
+    def _otherwise(self, found: Any) -> str:
+        """How a plan differs from ours, in words."""
+        try:
+            reseeded = _seeded(found) != _seeded(found | {"seed": self._plan["seed"]})
+            differs = {"scale": found["scale"] != self._plan["scale"], "seed": reseeded}
+        except (KeyError, TypeError, AttributeError):
+            differs = {}
+        theirs = [
+            f"without --{key}" if found[key] is None else f"with --{key} {short(found[key])}"
+            for key in differs
+            if differs[key]
+        ]
+        return " and ".join(theirs) or "with another recipe"
+
     def _goes_on(self, found: Any, done: list[str]) -> bool:
-        """True where a plan differs from ours in stages alone of which the folder has nothing."""
+        """True where a plan differs from ours in stages alone of which the folder has nothing; a seed that is given is
+        the same as that of the recipe."""
         ours = self._plan
         try:
-            if (found["scale"], found["seed"], found["recipe"]["task"]) != (
-                ours["scale"],
-                ours["seed"],
-                self.recipe.task,
-            ):
+            if (found["scale"], found["recipe"]["task"]) != (ours["scale"], self.recipe.task):
                 return False
-            theirs = {stage["name"]: stage for stage in found["recipe"]["stages"]}
-        except (KeyError, TypeError):
+            theirs = _seeded(found)
+        except (KeyError, TypeError, AttributeError):
             return False
-        mine = {stage["name"]: stage for stage in ours["recipe"]["stages"]}
+        mine = _seeded(ours)
         begun = {name for name in (*theirs, *mine) if name in done or (self.folder / name).exists()}
         return all(theirs.get(name) == mine.get(name) for name in begun)
 
@@ -197,6 +207,15 @@ class Reproduction:
         source = self._source(name)
         assert source is not None
         return open_run(Path(source))
+
+
+def _seeded(plan: Any) -> dict[str, Any]:
+    """The stages of a plan by name, trainings with the seed that they have by it."""
+    seed = {} if plan["seed"] is None else {"seed": plan["seed"]}
+    return {
+        stage["name"]: stage | {"values": stage["values"] | (seed if stage["kind"] == "train" else {})}
+        for stage in plan["recipe"]["stages"]
+    }
 
 
 def scaled(settings: RunSettings, scale: float) -> RunSettings:

@@ -200,8 +200,9 @@ class Swarm(DroneTask):
         self._motion = before, goal, goal_before
         near = np.array((self.near, c.touch_m))
         self._limits = c.shell_m, near, self._ground, c.floor_m, c.arena_m + c.bounds_m, c.ceiling_m + c.bounds_m
-        self._judged = self.terms.numpy(), self.cause.numpy(), figures
-        self._rewards = dict(zip(TERMS, self.terms.unbind(0), strict=True))
+        yaw_rate = torch.zeros(n, a)  # of the latest control step, no part of what an episode remembers
+        self._judged = yaw_rate.numpy(), self.terms.numpy(), self.cause.numpy(), figures
+        self._rewards = dict(zip(TERMS, self.terms.unbind(0), strict=True)) | {"yaw_rate": yaw_rate}
         middle = np.array((0.0, 0.0, 0.5 * c.ceiling_m))
         observed = torch.zeros(n, a, 18 + 7 * c.neighbours)
         in_body = c.action not in _WORLD_AXES
@@ -299,9 +300,8 @@ class Swarm(DroneTask):
         return {"drone": self._views.copy()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        """Those of the kernel, and `yaw_rate`: rad/s, the size of a drone's own, 0 for who has crashed or takes no part."""
-        flying = self.present & (self._rewards["crash"] == 0)
-        return {"drone": self._rewards | {"yaw_rate": self.drones.bodies.ang_vel[..., 2].abs() * flying}}
+        """Those of the kernel; none for who takes no part."""
+        return {"drone": self._rewards.copy()}
 
     def terminated(self) -> Tensor:
         """A crash of one drone ends the episode of its world."""

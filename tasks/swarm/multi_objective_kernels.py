@@ -74,7 +74,8 @@ def begin(worlds, start, state, goal, goal_before, goal_velocity, target, before
 
 @_loop
 def evaluate(
-    worlds, number, state, before, goal, goal_before, radius, near, ground, floor, half, ceiling, terms, cause, figures
+    worlds, number, state, before, goal, goal_before, radius, near, ground, floor, half, ceiling, yaw_rate, terms, cause,
+    figures,
 ):  # fmt: skip
     """Reward terms, crashes and figures of some worlds, after a control step.
 
@@ -90,6 +91,7 @@ def evaluate(
         near: [2] m: least distance between two drones, and between a drone and the target.
         ground: [N] m, height of the ground.
         floor, half, ceiling: m: least height over the ground, half-width and greatest height of where drones may be.
+        yaw_rate: [N, A] float32, written: rad/s, size of a drone's own, 0 for who has crashed or takes no part.
         terms: [5, N, A] float32, written, in the order of TERMS.
         cause: [N] int64, written: 0, or 1 + index in CAUSES.
         figures: [N, 6] float32, written, in the order of FIGURES: mean and least distance to the target; largest
@@ -104,6 +106,7 @@ def evaluate(
         natural = math.sqrt(4.0 * math.pi / count)  # rad, an equal share of the sphere seen from the target
         _directions(state[w], goal[w], distance, direction)
         terms[:, w, count:] = 0.0
+        yaw_rate[w, count:] = 0.0
         mean = 0.0
         least = math.inf
         error = 0.0
@@ -144,6 +147,7 @@ def evaluate(
             terms[2, w, a] = alive * math.exp(-2.0 * abs(distance[a] - radius))
             terms[3, w, a] = alive * around
             terms[4, w, a] = 1.0 - alive
+            yaw_rate[w, a] = alive * abs(state[w, a, 12])
             mean += distance[a] / count
             least = min(least, distance[a])
             error = max(error, abs(distance[a] - radius))

@@ -1,4 +1,4 @@
-"""Robots' files for fuzzing: a URDF and an MJCF of one robot, how their XML is changed, and who reads them."""
+"""Robots' files for fuzzing: a URDF and an MJCF of a robot, an SDF of a drone, how their XML is changed, who reads them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from rookery.robots.own.loading import family_of
 from rookery.robots.own.reading import read
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "rookery" / "templates" / "robot" / "quadruped.urdf.in"
-URDF, MJCF = "robot.urdf", "robot.xml"
+URDF, MJCF, SDF = "robot.urdf", "robot.xml", "drone.sdf"
+INERTIAL = "<inertial><mass>{}</mass><inertia><ixx>1e-3</ixx><iyy>1e-3</iyy><izz>1e-3</izz></inertia></inertial>"
+ROTOR = """<link name="rotor_{i}"><pose relative_to="arm_{i}">0 0 .02 0 0 0</pose>{inertial}</link>
+<joint name="joint_{i}" type="revolute"><parent>body</parent><child>rotor_{i}</child></joint>
+<frame name="arm_{i}" attached_to="body"><pose>{x} {y} 0 0 0 0</pose></frame>
+<plugin filename="libgazebo_motor_model.so" name="motor_{i}"><linkName>rotor_{i}</linkName>
+<turningDirection>{turn}</turningDirection>
+<maxRotVelocity>1000</maxRotVelocity><motorConstant>3e-6</motorConstant><momentConstant>.01</momentConstant></plugin>"""
 PART = "part.xml"
 VALUES = (
     "",
@@ -47,6 +54,11 @@ def write_robots(folder: Path) -> None:
     spec = read(folder / URDF, floating=False).spec
     spec.compile()
     (folder / MJCF).write_text(spec.to_xml())
+    places = enumerate(((0.1, -0.1, "ccw"), (-0.1, 0.1, "ccw"), (0.1, 0.1, "cw"), (-0.1, -0.1, "cw")))
+    rotors = (ROTOR.format(i=i, x=x, y=y, turn=turn, inertial=INERTIAL.format(0.01)) for i, (x, y, turn) in places)
+    shape = "<collision><geometry><box><size>.2 .2 .1</size></box></geometry></collision>"
+    body = f'<link name="body">{INERTIAL.format(0.6)}{shape}</link>'
+    (folder / SDF).write_text(f'<sdf version="1.9"><model name="drone">{body}{"".join(rotors)}</model></sdf>')
     (folder / PART).write_text('<mujoco><worldbody><geom size=".1"/></worldbody></mujoco>')
 
 
@@ -56,7 +68,7 @@ def mutate_xml(data: bytes, rng: random.Random) -> bytes:
     for _ in range(rng.randrange(1, 4)):
         elements = list(root.iter())
         one, other = rng.choice(elements), rng.choice(elements)
-        kind = rng.randrange(8)
+        kind = rng.randrange(9)
         if kind <= 2 and one.attrib:
             one.set(rng.choice(list(one.attrib)), rng.choice(VALUES))
         elif kind == 3 and one.attrib:
@@ -67,6 +79,8 @@ def mutate_xml(data: bytes, rng: random.Random) -> bytes:
             other.append(copy.deepcopy(one))
         elif kind == 6 and one.attrib and other.attrib:
             one.set(rng.choice(list(one.attrib)), rng.choice(list(other.attrib.values())))
+        elif kind == 7 and (one.text or "").strip():
+            one.text = rng.choice((*VALUES, other.text))
         else:
             one.append(ET.fromstring(rng.choice(MAKERS)))
     return ET.tostring(root)

@@ -404,7 +404,7 @@ TARGETS = [
     ),
     *(
         Target(f"{name} {kind}", robots.write_robots, file, mutate, lambda f, file=file: robots.read_robot(f / file), cost=2)
-        for name, file in (("urdf", robots.URDF), ("mjcf", robots.MJCF))
+        for name, file in (("urdf", robots.URDF), ("mjcf", robots.MJCF), ("sdf", robots.SDF))
         for kind, mutate in (("bytes", mutate_bytes), ("elements", robots.mutate_xml))
     ),
     Target("short contract", flights.write, flights.SHORT, mutate_json_text, flights.read_short),

@@ -52,11 +52,24 @@ def test_a_collada_mesh_is_in_its_unit_and_keeps_its_axes(tmp_path):
     np.testing.assert_allclose(2.0 * np.sort(got.geom_aabb[one, 3:]), np.sort(SIZE), atol=1e-5)
 
 
-@pytest.mark.parametrize("data", [b"", b"<COLLADA/>", b"PK\x03\x04", DAE.encode(), b"<a>" * 9], ids=range(5))
-def test_a_collada_file_that_is_none(data, tmp_path):
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", ""),
+        (b"<COLLADA/>", ""),
+        (b"PK\x03\x04", ""),
+        (DAE.encode(), ""),
+        (b"<a>" * 9, ""),
+        (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "it declares a document type"),
+        (b"<a>" * 300, "nested deeper than 200"),
+        (b"<a>" + b"<b/>" * 200_000, "more than 200,000 elements"),
+    ],
+    ids=range(8),
+)
+def test_a_collada_file_that_is_none(data, words, tmp_path):
     pytest.importorskip("collada")
     (tmp_path / "trunk.dae").write_bytes(data)
-    with pytest.raises(RookeryError, match=r"trunk\.dae cannot be read"):
+    with pytest.raises(RookeryError, match=rf"trunk\.dae cannot be read.*{words}"):
         load_quadruped(dog_with(tmp_path, "trunk.dae"))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -34,6 +36,18 @@ def urdf(*parts: str) -> str:
     return f'<robot name="r">{"".join(parts)}</robot>'
 
 
+def chain(n: int) -> str:
+    """Links of which each hangs on the one before."""
+    return urdf(*(link(f"l{i}") for i in range(n)), *(joint(f"l{i}", f"l{i + 1}") for i in reversed(range(n - 1))))
+
+
+def frames(n: int) -> str:
+    """An SDF whose rotor is placed through n frames."""
+    placed = "".join(f'<frame name="f{i}"><pose relative_to="f{i + 1}">0 0 1 0 0 0</pose></frame>' for i in range(n))
+    rotor = '<link name="rotor"><pose relative_to="f0"/></link><joint name="j"><parent>b</parent><child>rotor</child></joint>'
+    return f'<sdf><model name="m"><link name="b"/>{rotor}{placed}<frame name="f{n}"/></model></sdf>'
+
+
 def deep(n: int) -> str:
     return "<mujoco><worldbody>" + f"<body>{BALL}" * n + "</body>" * n + "</worldbody></mujoco>"
 
@@ -53,6 +67,9 @@ ATTACKS: dict[str, tuple[str, str]] = {
     "two_parents.urdf": (
         urdf(*map(link, "abc"), joint("a", "c"), joint("b", "c")), "two joints move the link 'c'"
     ),
+    "chain.urdf": (chain(300), "299 joints lie between the link 'l299' and the root"),
+    "crowd.urdf": (urdf(*(link(f"l{i}") for i in range(2_001))), "more than 2,000 links"),
+    "frames.sdf": (frames(5_000), "places 'rotor' through more than 200 frames"),
     "deep.xml": (deep(100_000), "nested deeper than 200"),
     "deep.urdf": ("<robot>" + "<a>" * 100_000 + "</a>" * 100_000 + "</robot>", "nested deeper than 200"),
     "many.xml": (mjcf(world=BALL * 300_000), "more than 200,000 elements"),
@@ -163,7 +180,43 @@ def test_folders_that_may_be_named(folder, monkeypatch):
         guard.require_inside(file, folder.parent / "meshes")
 
 
+def png(width: int, height: int) -> bytes:
+    """A black picture of bits, whose rows compress to nothing."""
+
+    def part(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    rows = zlib.compress(bytes((1 + -(-width // 8)) * height), 9)
+    return guard.PNG + part(b"IHDR", head) + part(b"IDAT", rows) + part(b"IEND", b"")
+
+
+@pytest.mark.parametrize("asset", ["texture type='2d'", "hfield size='1 1 1 1'"])
+def test_a_picture_that_unpacks_to_gigabytes_is_a_sentence(folder, asset):
+    file = folder / "robot.xml"
+    file.write_text(mjcf(f"<asset><{asset} name='a' file='a.png'/></asset>"))
+    (folder / "a.png").write_bytes(png(16, 8))
+    assert read(file, floating=True).spec.assets
+    (folder / "a.png").write_bytes(png(8000, 8000))
+    assert (folder / "a.png").stat().st_size < 20_000
+    with pytest.raises(RookeryError, match=r"robot\.xml: a\.png has 8000 x 8000 pixels, more than 50,000,000"):
+        read(file, floating=True)
+
+
+def test_a_long_chain_of_frames_is_a_place(folder):
+    from rookery.robots.own.sdf import to_urdf
+
+    file = folder / "long.sdf"
+    file.write_text(frames(199))
+    robot, _ = to_urdf(file, guard.check(file))
+    (at,) = (j.find("origin") for j in robot.findall("joint"))
+    assert at is not None and at.get("xyz") == "0.0 0.0 199.0"
+
+
 def test_a_long_chain_and_many_shapes_are_robots(folder):
     file = folder / "snake.xml"
     file.write_text(deep(150))
     assert len(read(file, floating=True).spec.bodies) == 151
+    file = folder / "snake.urdf"
+    file.write_text(chain(200))
+    assert read(file, floating=True).spec.body("l199") is not None

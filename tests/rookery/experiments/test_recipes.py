@@ -97,10 +97,10 @@ def test_a_task_without_stages_has_one_by_its_preset(task):
 
 def test_settings_are_over_those_of_the_file_that_is_extended(tmp_path):
     (tmp_path / "below.toml").write_text(
-        "[settings]\nnum_envs = 8\nweights = {a = 1.0}\nppo = {epochs = 3, gamma = 0.9}\n"
+        "[settings]\nnum_envs = 8\nweights = {a = 1.0, b = 1.0}\nppo = {epochs = 3, gamma = 0.9}\n"
     )
     file = write(tmp_path, 'extends = "below.toml"\n[settings]\nweights = {b = 2.0}\nppo = {epochs = 5}\n')
-    wanted = {"num_envs": 8, "weights": {"b": 2.0}, "ppo": {"epochs": 5, "gamma": 0.9}}
+    wanted = {"num_envs": 8, "weights": {"a": 1.0, "b": 2.0}, "ppo": {"epochs": 5, "gamma": 0.9}}
     assert read_file(file)["settings"] == wanted
     (tmp_path / "below.toml").write_text("[algorithms.sac]\nseed = 1\nsac = {n_step = 3, batch = 8}\n")
     file.write_text('extends = "below.toml"\n[algorithms.sac]\nsac = {batch = 16}\n')
@@ -121,6 +121,42 @@ def test_shared_settings_are_over_the_preset_and_under_each_stages_own(tmp_path)
     assert imitated.values["dagger"]["hidden"] == [16, 16], "settings of PPO are not those of an imitation"
     assert (trained.values["ppo"]["hidden"], trained.values["ppo"]["clip"]) == ([16, 16], 0.3)
     assert trained.values["ppo"]["learning_rate"] == preset("drone-hover").algorithm_config.learning_rate
+
+
+def test_values_of_the_task_are_over_those_below_one_by_one(tmp_path, monkeypatch):
+    """In a file that is extended, a recipe, its stages and a class's preset; what holds in training alone is whole."""
+    (tmp_path / "below.toml").write_text(
+        "[settings]\ntask_config = {drone = 'hummingbird', reward = {crash = -3.0}}\nfixed = {mass = 1.1}\n"
+        "train_overrides = {episode_s = 3.0}\n"
+    )
+    text = SHORT.replace(
+        "[[stages]]",
+        'extends = "below.toml"\n[settings]\ntask_config = {dt = 0.01, reward = {alive = 0.5}}\n'
+        "fixed = {drag = 0.5}\n[[stages]]",
+        1,
+    ).replace(
+        'init = "imitated"', 'init = "imitated"\ntask_config = {dt = 0.005}\ntrain_overrides = {start_tilt = 0.1}'
+    )
+    imitated, trained, _ = read_recipe(write(tmp_path, text)).stages
+    given = {"drone": "hummingbird", "dt": 0.01, "reward": {"crash": -3.0, "alive": 0.5}}
+    assert imitated.values["task_config"] == given
+    assert trained.values["task_config"] == given | {"dt": 0.005}
+    assert imitated.values["fixed"] == trained.values["fixed"] == {"mass": 1.1, "drag": 0.5}
+    assert imitated.values["train_overrides"] == {"episode_s": 3.0}
+    assert trained.values["train_overrides"] == {"start_tilt": 0.1}
+
+    class Heavy(Hover):
+        """Hover with a heavy drone."""
+
+        preset = {"task_config": {"drone": "hummingbird", "dt": 0.01}}  # noqa: RUF012
+
+    class Slow(Heavy):
+        """Hover slowly with it."""
+
+        preset = {"task_config": {"dt": 0.005}}  # noqa: RUF012
+
+    monkeypatch.setitem(TASKS, "slow", TaskEntry.of(Slow, "slow"))
+    assert preset("slow").task_config == {"drone": "hummingbird", "dt": 0.005}
 
 
 def test_a_class_has_its_own_preset_over_that_of_the_task_that_it_derives_from(monkeypatch):
@@ -233,7 +269,7 @@ def test_a_recipe_may_change_where_nothing_of_it_is_done(tmp_path):
         with pytest.raises(RookeryError, match="was begun with another recipe"):
             Reproduction(read_recipe(write(tmp_path, SHORT.replace(old, new))), made)
     other = read_recipe(write(tmp_path, SHORT.replace("share = 0.5", "share = 0.25")))
-    with pytest.raises(RookeryError, match="was begun with another recipe"):
+    with pytest.raises(RookeryError, match="was begun with --scale 1"):
         Reproduction(other, made, scale=0.5)
     announced.clear()
     assert Reproduction(other, made).run(lambda line, training: announced.append(line))
@@ -242,6 +278,30 @@ def test_a_recipe_may_change_where_nothing_of_it_is_done(tmp_path):
     assert all(torch.equal(before[k], after[k]) for k in before)
     with pytest.raises(RookeryError, match="was begun with another recipe"):
         Reproduction(read_recipe(write(tmp_path, SHORT)), made)
+
+
+def test_a_seed_that_the_recipe_has_goes_on_and_another_is_refused_by_its_name(tmp_path):
+    """Whether it was given or left out; with another one, the sentence says how the folder was begun."""
+    recipe = read_recipe(write(tmp_path, SHORT))
+    seeds = {stage.values["seed"] for stage in recipe.stages if stage.kind == "train"}
+    (own,) = seeds
+    for begun, same, other, words in (
+        (None, own, own + 1, "without --seed"),
+        (own, None, own + 1, f"with --seed {own}:"),
+        (own + 1, own + 1, None, f"with --seed {own + 1}:"),
+    ):
+        folder = tmp_path / f"begun-{begun}"
+        folder.mkdir()
+        Reproduction(recipe, folder, 0.5, begun)._note()
+        (folder / "imitated").mkdir()
+        Reproduction(recipe, folder, 0.5, same)
+        with pytest.raises(RookeryError, match=f"begun {words}"):
+            Reproduction(recipe, folder, 0.5, other)
+        with pytest.raises(RookeryError, match=r"begun with --scale 0\.5:"):
+            Reproduction(recipe, folder, 0.25, same)
+    changed = read_recipe(write(tmp_path, SHORT.replace("num_envs = 16\nrunner", "num_envs = 8\nrunner", 1)))
+    with pytest.raises(RookeryError, match="begun with another recipe:"):
+        Reproduction(changed, tmp_path / "begun-None", 0.5, own)
 
 
 def test_a_stage_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
