@@ -75,7 +75,7 @@ class Reproduction:
         return done
 
     def _otherwise(self, found: Any) -> str:
-        """How a plan differs from ours, in words."""
+        """Difference of a plan from ours, in words."""
         try:
             reseeded = _seeded(found) != _seeded(found | {"seed": self._plan["seed"]})
             differs = {"scale": found["scale"] != self._plan["scale"], "seed": reseeded}
