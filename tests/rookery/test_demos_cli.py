@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import rookery.sim.viewing.server
 from rookery.cli.main import main
 
 TINY = ["--task-config", "episode_s=0.2", "--task-config", "settled_s=0.1", "--seed", "2"]
@@ -39,6 +40,22 @@ def test_info(demos, capsys):
     assert found["recording"]["controller"] == "classical"
     assert main(["demos", "info", str(demos)]) == 0
     assert "term.drone.position_error" in capsys.readouterr().out
+
+
+def test_replay_shows_demonstrations_in_the_browser_or_writes_a_page(demos, capsys, tmp_path, monkeypatch):
+    shown, closed = [], []
+    close = rookery.sim.viewing.server.close_server
+    monkeypatch.setattr("rookery.sim.viewing.replay.Timeline.run", lambda self: shown.append(self))
+    monkeypatch.setattr(
+        "rookery.sim.viewing.server.close_server", lambda server: (closed.append(server), close(server))
+    )
+    page = tmp_path / "second.html"
+    assert main(["replay", str(demos), "--episode", "1", "--html", str(page)]) == 0
+    assert f"wrote {page}" in capsys.readouterr().out and "<html" in page.read_text()[:2000]
+    assert not shown and len(closed) == 1
+    assert main(["replay", str(demos), "--viewer-port", "0"]) == 0
+    assert len(shown) == 1 and len(shown[0]._episodes) == 3
+    assert closed[1] is shown[0].server and list(tmp_path.iterdir()) == [page]
 
 
 def test_replay_compares_and_records_videos(demos, capsys, tmp_path):

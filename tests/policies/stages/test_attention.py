@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -151,3 +152,11 @@ def test_options_without_their_encoder_are_refused() -> None:
     for encoder in ("none", "cnn"):
         with pytest.raises(RookeryError, match=f"other encoders than {encoder}"):
             PPOConfig(encoder=encoder, encoder_options=("size=6",))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"own": ((0, 2), (30, 37))}, {"own": ((4, 4),)}, {"parts": ((30, 3),)}, {"present": 34}, {"present": -1}]
+)
+def test_places_outside_of_the_row_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(RookeryError, match="is no part of a row of 36 numbers"):
+        dataclasses.replace(ATTENTION, **wrong)
