@@ -42,15 +42,17 @@ class AgentRows:
     Args:
         env: with one agent group and rewards of one number.
         library: whose interface needs rows, for messages.
-        choices: take discrete actions too.
+        choices: take actions of choices alone, too, without masks.
 
     Raises:
-        RookeryError: several groups, a vector reward, or discrete actions.
+        RookeryError: several groups, a vector reward, or actions that the library does not know.
     """
 
     def __init__(self, env: Env, library: str, choices: bool = False) -> None:
         one_number(env)
-        if not choices:
+        if choices:
+            _refuse_masks_and_mixtures(env, library)
+        else:
             require_numbers(env.groups, f"{library} takes")
         if len(env.groups) != 1:
             raise RookeryError(
@@ -73,11 +75,13 @@ class AgentRows:
         """Advance all worlds by one control step.
 
         Args:
-            actions: [R, D] numbers in [-1, 1], on any device.
+            actions: [R, D] numbers in [-1, 1], or indices of options, on any device; of a single choice also [R].
 
         Raises:
             RookeryError: actions of another shape or with NaN.
         """
+        if self.group.action.choices and np.shape(actions) == (self.num,):
+            actions = torch.as_tensor(actions).reshape(self.num, 1)
         tensor = row_actions(actions, (self.num, self.action_size), self.env.device)
         by_group = {self.name: reshaped(tensor, (self.env.num_envs, self.count, self.action_size))}
         obs, reward, terminated, truncated, info = self.env.step(by_group)
@@ -113,6 +117,18 @@ class AgentRows:
     def critic_size(self) -> int:
         """Length of a row of `critic`; 0 where the group declares none."""
         return self.group.observation_sets["critic"].size if self.privileged else 0
+
+
+def _refuse_masks_and_mixtures(env: Env, library: str) -> None:
+    """Refuse actions that are neither numbers alone nor choices alone, and masks.
+
+    Raises:
+        RookeryError: with what learns such tasks.
+    """
+    for spec in (group.action for group in env.groups.values()):
+        if spec.masked or (spec.choices and spec.names):
+            what = "masks" if spec.masked else "actions of choices and numbers"
+            raise RookeryError(f"{library} knows no {what}, and {env.task_id!r} has some: PPO learns such tasks.")
 
 
 def reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -14,7 +14,6 @@ from rookery.sim.adapters.rows import AgentRows
 from rookery.sim.adapters.spaces import Array, action_space, episode_columns, observation_space
 from rookery.sim.engines import check_seed
 from rookery.sim.env import Env
-from rookery.sim.errors import RookeryError
 
 Indices = None | int | Sequence[int]
 
@@ -36,12 +35,6 @@ class Sb3VecEnv(VecEnv):
     def __init__(self, env: Env, *, render_mode: str | None = None) -> None:
         self.env = env
         self._rows = rows = AgentRows(env, "Stable-Baselines3", choices=True)
-        spec = rows.group.action
-        if spec.masked or (spec.choices and spec.names):
-            what = "masks" if spec.masked else "actions of choices and numbers"
-            raise RookeryError(
-                f"Stable-Baselines3 knows no {what}, and {env.task_id!r} has some: PPO learns such tasks."
-            )
         self.render_mode = check_mode(render_mode)
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}
         self._frames = Frames(env)
@@ -78,9 +71,7 @@ class Sb3VecEnv(VecEnv):
         Raises:
             RookeryError: actions of another shape or with NaN.
         """
-        done = self._rows.step(
-            self._actions.reshape(self.num_envs, -1) if self._rows.group.action.choices else self._actions
-        )
+        done = self._rows.step(self._actions)
         late = done.truncated.numpy()
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if done.final is not None:

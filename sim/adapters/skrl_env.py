@@ -16,7 +16,7 @@ from rookery.sim.adapters.agents import AgentEnds, agent_names, final_states
 from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.rows import AgentRows, episode_means, reshaped, row_actions
 from rookery.sim.adapters.seeding import seed_for
-from rookery.sim.adapters.spaces import number_space, observation_space, one_number
+from rookery.sim.adapters.spaces import action_space, number_space, observation_space, one_number
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
@@ -56,12 +56,12 @@ class SkrlEnv(_Copied, Wrapper):
         states: give critics the state of the world [S] (`state`); without it they see what the policy does.
 
     Raises:
-        RookeryError: several groups, or a vector reward.
+        RookeryError: several groups, a vector reward, masks, or actions of choices and numbers.
     """
 
     def __init__(self, env: Env, *, states: bool = False, render_mode: str | None = None) -> None:
         super().__init__(env)
-        self._rows = AgentRows(env, "skrl")
+        self._rows = AgentRows(env, "skrl", choices=True)
         self._frames = Frames(env, render_mode)
         self._device = env.device
         self._states = states
@@ -69,7 +69,7 @@ class SkrlEnv(_Copied, Wrapper):
         self.render_mode = render_mode
         self._last: Tensor | None = None
         self._observation_space = observation_space(self._rows.group)
-        self._action_space = number_space(self._rows.group)
+        self._action_space = action_space(self._rows.group)
         self._state_space = Box(-np.inf, np.inf, (env.state_size,), dtype=np.float32) if states else None
 
     def reset(self) -> tuple[Tensor, dict[str, Any]]:
@@ -79,7 +79,7 @@ class SkrlEnv(_Copied, Wrapper):
         return self._last, {}
 
     def step(self, actions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Any]]:
-        """One control step with actions [R, D], clipped to [-1, 1].
+        """One control step with actions [R, D], clipped to [-1, 1]; of choices indices of options, [R, K].
 
         Returns:
             observations [R, O], rewards [R, 1], terminated [R, 1], truncated [R, 1], infos.

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from tensordict import TensorDict, TensorDictBase
 from torch import Tensor
-from torchrl.data import Binary, Bounded, Composite, Unbounded
+from torchrl.data import Binary, Bounded, Categorical, Composite, MultiCategorical, TensorSpec, Unbounded
 from torchrl.envs import EnvBase
 
 from rookery.sim.actions import require_numbers
@@ -20,6 +20,7 @@ from rookery.sim.adapters.tensordicts import tensor_dict
 from rookery.sim.engines import check_seed
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
+from rookery.sim.specs import ActionSpec
 
 REPLACED = frozenset({"observation", "done", "terminated", "truncated"})
 """What the next step's TensorDict has of its own; everything else in it, such as the action, is carried on."""
@@ -83,19 +84,29 @@ class AutoResetEnv(EnvBase):
         super().close(raise_if_closed=raise_if_closed)
 
 
+def _action_spec(action: ActionSpec, rows: int, device: torch.device | str) -> TensorSpec:
+    """Numbers in [-1, 1], or indices of options, of as many rows."""
+    sizes = [len(c.options) for c in action.choices]
+    if len(sizes) > 1:
+        return MultiCategorical(sizes, (rows, len(sizes)), device=device)
+    if sizes:
+        return Categorical(sizes[0], (rows,), device=device)
+    return Bounded(-1.0, 1.0, (rows, action.size), device=device, dtype=torch.float32)
+
+
 class TorchRLEnv(AutoResetEnv):
     """R rows of an Env with one agent group, with the keys "observation" [R, O], "action" [R, D], "reward" [R, 1], and "done",
-    "terminated", "truncated" [R, 1].
+    "terminated", "truncated" [R, 1]. Of a choice "action" is [R] int64, of several [R, K].
 
     Args:
         env: stepped and closed from now on.
 
     Raises:
-        RookeryError: several groups, or a vector reward.
+        RookeryError: several groups, a vector reward, masks, or actions of choices and numbers.
     """
 
     def __init__(self, env: Env) -> None:
-        rows = AgentRows(env, "TorchRL")
+        rows = AgentRows(env, "TorchRL", choices=True)
         n = rows.num
         super().__init__(env, n)
         self._rows = rows
@@ -103,7 +114,7 @@ class TorchRLEnv(AutoResetEnv):
         self.observation_spec = Composite(
             observation=Unbounded((n, rows.observation_size), **limits), shape=(n,), device=env.device
         )
-        self.action_spec = Bounded(-1.0, 1.0, (n, rows.action_size), **limits)
+        self.action_spec = _action_spec(rows.group.action, n, env.device)
         self.reward_spec = Unbounded((n, 1), **limits)
         flags = {name: Binary(shape=(n, 1), dtype=torch.bool) for name in FLAGS}
         self.done_spec = Composite(flags, shape=(n,), device=env.device)

@@ -240,6 +240,57 @@ def test_stable_baselines3_learns_choices():
             Sb3VecEnv(make(4, kind=kind))
 
 
+def test_skrl_acts_by_choices():
+    pytest.importorskip("skrl", reason="the extra `trainers` is not installed")
+    from skrl.models.torch import CategoricalMixin, Model
+
+    from rookery.sim.adapters.skrl_env import SkrlEnv
+
+    class Even(CategoricalMixin, Model):
+        """As likely to take each option."""
+
+        def __init__(self, env: SkrlEnv) -> None:
+            Model.__init__(self, observation_space=env.observation_space, action_space=env.action_space)
+            CategoricalMixin.__init__(self, unnormalized_log_prob=True)
+
+        def compute(self, inputs, role=""):
+            return torch.zeros(len(inputs["observations"]), self.num_actions), {}
+
+    env = SkrlEnv(make(4, kind="one"))
+    assert env.action_space == spaces.Discrete(3)
+    policy = Even(env)
+    obs, _ = env.reset()
+    seen = set()
+    for _ in range(12):
+        actions = policy.act({"observations": obs}, role="policy")[0]
+        obs, reward, *_ = env.step(actions)
+        assert env._rows.env.task.seen.flatten().tolist() == actions.flatten().tolist()
+        seen |= set(actions.flatten().tolist())
+        assert reward.shape == (len(actions), 1)
+    assert seen == {0, 1, 2}
+    with pytest.raises(RookeryError, match="skrl knows no masks"):
+        SkrlEnv(make(4, kind="two"))
+
+
+def test_torchrl_acts_by_choices():
+    pytest.importorskip("torchrl", reason="the extra `trainers` is not installed")
+    from torchrl.envs.utils import check_env_specs
+
+    from rookery.sim.adapters.torchrl_env import TorchRLEnv
+
+    env = TorchRLEnv(make(4, kind="one"))
+    check_env_specs(env)
+    assert env.action_spec.space.n == 3
+    rows = env.rollout(24, break_when_any_done=False)
+    assert set(rows["action"].flatten().tolist()) == {0, 1, 2}
+    first = env.reset()
+    first["action"] = torch.tensor([0, 1, 2, 1])
+    env.step(first)
+    assert env._env.task.seen.flatten().tolist() == [0.0, 1.0, 2.0, 1.0]
+    with pytest.raises(RookeryError, match="TorchRL knows no masks"):
+        TorchRLEnv(make(4, kind="mixed"))
+
+
 def test_libraries_that_know_numbers_alone_say_so():
     from rookery.sim.adapters.rows import AgentRows
 
