@@ -89,7 +89,7 @@ def _measured(values: dict[str, Any], cores: int) -> MeasuredTask:
     steps = tuple(TimedStep(Way(int(s), int(t)), int(n), float(time)) for s, t, n, time in values["steps"])
     numbers = [x for step in steps for x in (step.way.shards, step.way.threads, step.num_envs, step.step_s)]
     cost = StepCost(*(float(x) for x in values["cost"]))
-    if min(numbers, default=0) <= 0 or min(astuple(cost)) < 0.0 or cost.world_s + cost.physics_s <= 0.0:
+    if min(numbers, default=0) <= 0 or min(astuple(cost)) < 0.0 or cost.step_s(Way(1, 1), 1, cores) <= 0.0:
         raise ValueError("no measured steps")
     return MeasuredTask(cores, steps, cost)
 

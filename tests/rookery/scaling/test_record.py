@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,6 +56,22 @@ def test_what_is_kept_comes_back(cache: Path) -> None:
     remember_task("table-reach", "mujoco", measured({Way(1, 1): 5.0}))
     assert len(json.loads(cache.read_text())) == 2
     assert remembered_task("table-push", "mujoco") == kept
+
+
+def test_whatever_a_busy_machine_measures_is_kept_and_chosen_by(cache: Path) -> None:
+    """Also where many worlds took less time than few, so that a world costs nothing in the model."""
+    rng = random.Random(2)
+    ways = [Way(1, 1), Way(1, 8), Way(2, 1), Way(8, 1)]
+    times = [[0.03, 0.04] * 4, *([rng.uniform(1e-4, 1e-1) for _ in range(8)] for _ in range(60))]
+    for of in times:
+        steps = tuple(TimedStep(way, n, s) for (way, n), s in zip(itertools.product(ways, (16, 2)), of, strict=True))
+        kept = MeasuredTask(8, steps, StepCost.fitted(steps, 8))
+        remember_task("drone-hover", "rotor", kept)
+        assert remembered_task("drone-hover", "rotor") == kept
+        for worlds in (1, 64, 100_000):
+            assert all(kept.rate(way, worlds) > 0.0 for way in ways_of(8, worlds, True))
+    worst = TimedStep(ways[0], 2, 0.04), TimedStep(ways[0], 16, 0.03)
+    assert StepCost.fitted(worst, 8).world_s == StepCost.fitted(worst, 8).physics_s == 0.0
 
 
 def test_a_measured_rate_counts_and_the_model_carries_it() -> None:
