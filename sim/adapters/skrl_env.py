@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Space
 from skrl.envs.wrappers.torch import MultiAgentEnvWrapper, Wrapper
 from torch import Tensor
 
@@ -128,8 +128,8 @@ class SkrlEnv(_Copied, Wrapper):
         return self._observation_space
 
     @property
-    def action_space(self) -> Box:
-        """Box of [D] in [-1, 1]."""
+    def action_space(self) -> Space[Any]:
+        """Box of [D] in [-1, 1]; of choices Discrete or MultiDiscrete."""
         return self._action_space
 
     @property
