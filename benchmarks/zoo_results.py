@@ -36,7 +36,8 @@ COLUMNS = [
 METRICS = {
     "nominal": "success rate: share of episodes that meet the task's success criterion, as the task's guide and docstring "
     "define it; of table-* tasks Meta-World's: at any time of the episode",
-    "delay": "the same with observations and actions as late as the gate's profile asks for",
+    "delay": "the same with observations and actions late at once, each by the most that the gate's profile has (which asks "
+    "for each alone, and for combinations drawn between)",
     "engine": "the same on the first other engine of the task; pybullet with 16 episodes",
     "metric": "mean over episodes of the metric in the column before; the JSON file holds all metrics",
     "gate": "the verdict of the table below",
