@@ -62,14 +62,14 @@ def at_most(cores: int) -> Iterator[None]:
 
     before = usable_cores(), torch.get_num_threads(), numba.get_num_threads()
     limit_cores(cores)
-    torch.set_num_threads(cores)
     numba.set_num_threads(min(cores, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    torch.set_num_threads(cores)  # last: with OpenMP, Numba's call sets what torch reads
     try:
         yield
     finally:
         limit_cores(before[0])
-        torch.set_num_threads(before[1])
         numba.set_num_threads(before[2])
+        torch.set_num_threads(before[1])
 
 
 def divisible(settings: RunSettings) -> bool:
