@@ -72,9 +72,11 @@ class WorkerMailbox:
         self.actor.stop.remote()
 
     def rows(self, wait: bool = True) -> list[dict[str, Any]]:
-        """Rows since the last call; without `wait` those of an answer that is there already."""
-        before: list[dict[str, Any]] = self._answer("take", wait) or []
-        return before + self._get(self.actor.take.remote()) if wait else before
+        """All rows since the last call; without `wait` those of an earlier question, where its answer is there."""
+        if not wait:
+            return self._answered("take") or []
+        before: list[dict[str, Any]] = self._get(self._asked.pop("take")) if "take" in self._asked else []
+        return before + self._get(self.actor.take.remote())
 
     def result(self) -> dict[str, Any] | None:
         """The result of a training that has ended; None before."""
@@ -83,18 +85,15 @@ class WorkerMailbox:
 
     def error(self, wait: bool = True) -> str:
         """Sentence of a worker that cannot go on; "" without one, and without `wait` where there is no answer yet."""
-        if wait:
-            return str(self._get(self.actor.ends.remote())[1])
-        return str((self._answer("ends", wait) or (None, ""))[1])
+        ends = self._get(self.actor.ends.remote()) if wait else self._answered("ends")
+        return str(ends[1]) if ends else ""
 
-    def _answer(self, method: str, wait: bool) -> Any:
-        """The answer to a question of an earlier call, which is asked now where none is open; None while there is none."""
+    def _answered(self, method: str) -> Any:
+        """The answer to a question that is asked now, if none is open; None while there is none."""
         import ray
 
         if method not in self._asked:
-            if wait:
-                return None
             self._asked[method] = getattr(self.actor, method).remote()
-        if not wait and not ray.wait([self._asked[method]], timeout=0)[0]:
+        if not ray.wait([self._asked[method]], timeout=0)[0]:
             return None
         return self._get(self._asked.pop(method))

@@ -265,7 +265,6 @@ class TrainingElsewhere:
         self._keep(self._mailbox.rows(wait=ended))
         if not ended:
             return False
-        self._keep(self._mailbox.rows())  # the answer before may have been of an earlier question
         try:
             self._cluster.result(self._reply)
         except ProcessLost:
