@@ -281,7 +281,8 @@ class Cluster:
                 token.unlink()
 
     def _of_each_machine(self, asked: Callable[..., A], *args: object) -> Iterator[tuple[str, A]]:
-        """Each machine's name with what a function returns there."""
+        """Each machine's name with what a function returns there. One that was lost is left out: for some seconds the cluster
+        counts it all the same."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         ray = self._ray
@@ -291,7 +292,13 @@ class Cluster:
         for node in nodes:
             place = NodeAffinitySchedulingStrategy(node, soft=False)
             replies[node] = task.options(scheduling_strategy=place).remote(*args)
-        return ((nodes[node], ray.get(reply)) for node, reply in replies.items())
+        for node, reply in replies.items():
+            try:
+                yield nodes[node], ray.get(reply)
+            except ray.exceptions.RayTaskError:
+                raise
+            except ray.exceptions.RayError:
+                continue
 
     def mailbox(self) -> WorkerMailbox:
         """A new mailbox, on this machine."""
