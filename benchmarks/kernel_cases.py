@@ -86,7 +86,7 @@ def begin_pursuit(ids, state, target, distance, error_sum, error_count):
     distance[ids] = torch.linalg.vector_norm(s[..., :3] - t, dim=-1).numpy()
 
 
-def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, state):
+def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, ground, above, state):
     u, goal, face, out = tensors(draws, target[ids], facing, state)
     i = torch.from_numpy(ids)
     at, velocity, rates, turn = u.split(3, dim=-1)
@@ -95,6 +95,8 @@ def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, state):
     lean = from_axis_angle(axis, tilt * turn[..., 2].abs())
     about = from_axis_angle(torch.tensor([0.0, 0.0, 1.0]).expand(*around.shape, 3), face[i] + heading * turn[..., 0])
     torch.cat((goal + box * at, multiply(lean, about), speed * velocity, spin * rates), dim=-1, out=out)
+    height = torch.from_numpy(ground)[i, None]
+    out[..., 2] = torch.where(height > 0.0, torch.maximum(out[..., 2], height + above), out[..., 2])
 
 
 def detect_crashes(state, ground, radius, height, touching, astray, collided, crashed, cause):

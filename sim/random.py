@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim import random_kernels as kernels
+from rookery.sim.arrays import array
 from rookery.sim.buffers import Buffers
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -95,7 +96,7 @@ class Streams(Buffers):
 
     def begin_episode(self, ids: Tensor) -> None:
         """Worlds `ids` [n] begin an episode: their counters go to its first draw."""
-        kernels.begin_episode(self.counters, ids.numpy())
+        kernels.begin_episode(self.counters, array(ids))
 
     def named(self, ids: Tensor, names: Sequence[str]) -> Tensor:
         """[n, P] float32, uniform in [0, 1): one number for each name in this episode, whatever else is drawn."""
@@ -103,7 +104,7 @@ class Streams(Buffers):
         if names not in self._places:
             self._places[names] = np.array([place_of(name) for name in names], dtype=np.int64)
         out = torch.empty(len(ids), len(names))
-        kernels.named(self.keys, self.counters, ids.numpy(), self._places[names], out.numpy())
+        kernels.named(self.keys, self.counters, array(ids), self._places[names], out.numpy())
         return out
 
     def __call__(self, ids: Tensor | None = None) -> Draw:
@@ -116,11 +117,11 @@ class Streams(Buffers):
             return Draw(self, self.all)
         if ids.dtype is not torch.int64:
             raise TypeError(f"random streams take the indices of worlds as int64, got {ids.dtype}")
-        return Draw(self, ids.numpy())
+        return Draw(self, array(ids))
 
     def bits(self, ids: Tensor | None, count: int) -> Tensor:
         """[n, count] int64 with 64 random bits each."""
-        where = self.all if ids is None else ids.numpy()
+        where = self.all if ids is None else array(ids)
         out = torch.empty(len(where), count, dtype=torch.int64)
         kernels.bits(self.keys, self.counters, where, out.numpy())
         return out

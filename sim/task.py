@@ -351,7 +351,7 @@ def by_name(task: Task, method: str, found: Named) -> Named:
     Raises:
         RookeryError: it gave something else, such as None for want of a `return`.
     """
-    if isinstance(found, Mapping):
+    if isinstance(found, (dict, Mapping)):  # dict first: an abstract class asks longer
         return found
     given = "nothing" if found is None else f"a {type(found).__name__}"
     raise RookeryError(f"{type(task).__name__}.{method}() gives {given}: let it return a dict by name.")

@@ -106,6 +106,18 @@ def pick(rows, ids, out):
 
 
 @kernel
+def judge(success, cause, causes):
+    """Make `success` [m] 0 where an episode's `cause` [m] is none of the task's `causes`: it was measured after the engine put
+    the world back. Returns whether all of it is finite."""
+    finite = True
+    for r in range(len(success)):
+        if cause[r] > causes:
+            success[r] = 0.0
+        finite &= abs(success[r]) < np.inf
+    return finite
+
+
+@kernel
 def ends(steps, most, cause, cut, terminated, truncated, ids):
     """Which episodes end, and how many of them.
 

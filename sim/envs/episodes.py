@@ -198,8 +198,7 @@ class EpisodeLog(Buffers):
         kernels.pick(self._metrics.rows, ids, out)
         if "success" in names:
             success = out[names.index("success")]
-            success[cause > len(self.task.causes)] = 0.0  # measured after the engine put the world back
-            if not np.isfinite(success).all():
+            if not kernels.judge(success, cause, len(self.task.causes)):
                 raise RookeryError(
                     f"the metric 'success' of {type(self.task).__name__} is NaN or infinite in world "
                     f"{first + ids[~np.isfinite(success)][0]}: let it be 0 or 1."

@@ -12,7 +12,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from rookery.sim.arrays import array
 from rookery.sim.errors import RookeryError
+from rookery.sim.random_kernels import kernel
 
 
 def refuse_nan(what: str, values: Tensor, first: int = 0) -> Tensor:
@@ -40,7 +42,7 @@ def refuse_nan_at_ends(
         RookeryError: naming the term and the world.
     """
     for group, values in observations.items():
-        if math.isfinite(values.numpy()[ids.numpy()].sum()):
+        if _finite_at(values.numpy(), array(ids)):
             continue
         last = values[ids]
         if not torch.isfinite(last).all():
@@ -50,3 +52,14 @@ def refuse_nan_at_ends(
                 f"the {' '.join(['observation', *wrong[:1]])} of {group!r} is NaN or infinite in an episode's last step, first "
                 f"in world {first + world}: look for a division by zero in the task."
             )
+
+
+@kernel
+def _finite_at(values, ids):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """True where values [N, A, O] are finite in the worlds `ids` [m]."""
+    finite = True
+    for i in ids:
+        for a in range(values.shape[1]):
+            for j in range(values.shape[2]):
+                finite &= abs(values[i, a, j]) < math.inf
+    return finite

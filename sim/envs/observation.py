@@ -27,6 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.sim.arrays import array
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs import observation_kernels as kernels
 from rookery.sim.envs.delays import MAX_DELAY
@@ -218,7 +219,7 @@ class ObservationPipeline(_Pipeline):
         """Write the first observation of new episodes in the worlds `ids` [n], with a new bias, to those rows of `out`
         [N, A, O]."""
         self._check(terms)
-        self._observe(ids.numpy(), True, terms, out)
+        self._observe(array(ids), True, terms, out)
 
     def _check(self, terms: Mapping[str, Tensor]) -> None:
         if terms.keys() != self._names:
@@ -255,7 +256,7 @@ class CleanPipeline(_Pipeline):
     def restart(self, ids: Tensor, terms: Mapping[str, Tensor]) -> None:
         """Take the first raw terms of new episodes in the worlds `ids`."""
         if self.history > 1:
-            self._observe(ids.numpy(), True, terms, self.newest)
+            self._observe(array(ids), True, terms, self.newest)
 
     def read(self, terms: Mapping[str, Tensor]) -> Tensor:
         """[N, A, O] now, of the raw terms that were pushed last. A new tensor."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rookery.sim.actions import check_masks, check_shapes, keep_choices, not_finite
+from rookery.sim.arrays import array
 from rookery.sim.buffers import Buffers, under
 from rookery.sim.engines import check_seed
 from rookery.sim.env import StepResult, TermRecorder
@@ -174,7 +175,7 @@ class VecEnv(Buffers, TaskEnv):
         self.randomization.drawn.zero_()
 
     def _begin(self, ids: Tensor) -> None:
-        where = ids.numpy()
+        where = array(ids)
         self.rng.begin_episode(ids)
         self.world.reset(ids)
         self._steps[where] = 0

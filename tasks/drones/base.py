@@ -19,6 +19,7 @@ from rookery.robots.drones.drone import Drones, action_spec
 from rookery.robots.drones.model import add_drone
 from rookery.robots.drones.table import check_flies, find_drone
 from rookery.sim.actuation import Actuation
+from rookery.sim.arrays import array
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.multirotor.parameters import DroneParameters
@@ -211,17 +212,15 @@ class DroneTask(Task):
         """Random starts around the targets: box, speed, tilt, heading and spin of the config. None is in raised ground."""
         cfg = self.cfg
         draws = self.rng(ids).uniform(-1.0, 1.0, (cfg.num_drones, 12))
-        where = ids.numpy()
+        where = array(ids)
         state = np.empty((len(where), cfg.num_drones, 13), np.float32)
-        kernels.starts(
-            where, draws.numpy(), self._target, self.facing.numpy(), cfg.start_box_m, cfg.start_speed, cfg.start_spin,
-            self.start_heading, cfg.start_tilt, state,
-        )  # fmt: skip
         radius, height = self.drone.body_radius, self.drone.body_height
         tilt = min(cfg.start_tilt, math.atan2(radius, 0.5 * height))  # at which a body reaches down furthest
         above = max(2.0 * height, radius * math.sin(tilt) + 0.5 * height * math.cos(tilt) + 2.0 * TOUCHING_M)
-        lowest = np.where(self._ground[where] > 0.0, self._ground[where] + above, -np.inf)
-        state[:, :, 2] = np.maximum(state[:, :, 2], lowest[:, None])
+        kernels.starts(
+            where, draws.numpy(), self._target, array(self.facing), cfg.start_box_m, cfg.start_speed, cfg.start_spin,
+            self.start_heading, cfg.start_tilt, self._ground, above, state,
+        )  # fmt: skip
         self.drones.reset(ids, torch.from_numpy(state))
         kernels.begin(where, *self._fresh)
         self.turning.reset(where)
@@ -297,7 +296,7 @@ class DroneTask(Task):
     def motion_rewards(self) -> dict[str, Tensor]:
         """Reward terms [N, A], unweighted, of each drone's own motion: `ang_vel` (`rewards.ang_vel_l2`), `yaw_rate` (its size,
         rad/s), `action_rate` (`rewards.action_rate_l2`) and `crash` (`rewards.is_terminated`), in one compiled loop."""
-        kernels.motion_rewards(self.drones.bodies.state.numpy(), *self._actions, self._crash[0], *self._motion_arrays)
+        kernels.motion_rewards(array(self.drones.bodies.state), *self._actions, self._crash[0], *self._motion_arrays)
         return self._motion_rewards.copy()
 
     def detect_crashes(self, out_of_bounds: Tensor, collision: Tensor | None = None) -> None:
@@ -314,7 +313,7 @@ class DroneTask(Task):
         """
         drone = self.drone
         self._detected = True
-        state = self.drones.bodies.state.numpy()
+        state = array(self.drones.bodies.state)
         self.turning.add(state, self._clock)
         kernels.detect_crashes(
             state, self._ground, drone.body_radius, drone.body_height, TOUCHING_M,

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.arrays import array
 from rookery.tasks.drones import kernels
 
 
@@ -52,9 +53,9 @@ class BodyFrame:
             # copies do not follow what is written to the tensors
             follow = all(v.is_contiguous() for v in given.values())
             self._names, self._last = names if follow else (), list(given.values())
-        where = self._all if worlds is None else worlds.numpy()
+        where = self._all if worlds is None else array(worlds)
         up, velocity, rates = self._own_arrays
-        kernels.to_body(where, state.numpy(), self._given, self._are_points, up, velocity, rates, self._turned)
+        kernels.to_body(where, array(state), self._given, self._are_points, up, velocity, rates, self._turned)
         return self._terms.copy()
 
     def _bind(self, layout: tuple[tuple[str, int, bool], ...]) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from rookery.sim.arrays import array
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.sensors.pictures import Marks, beacon
 from rookery.sim.specs import Command, CommandRange, Group, Term, Weights
@@ -60,7 +61,7 @@ class Hover(Pursuit):
     def reset(self, ids: Tensor) -> None:
         box = self.cfg.target_box_m
         offset = self.rng(ids).uniform(-box, box, (self.cfg.num_drones, 3))
-        self._target[ids.numpy()] = (self.places + offset).numpy()
+        self._target[array(ids)] = array(self.places) + offset.numpy()
         self.place(ids)
 
     def observe(self) -> dict[str, dict[str, Tensor]]:

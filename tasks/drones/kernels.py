@@ -26,7 +26,7 @@ _NEAR, _ON_TARGET = np.float32(-1.0 / NEAR_M), np.float32(-1.0 / ON_TARGET_M)
 
 
 @_loop
-def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, state):
+def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, ground, above, state):
     """Random starts around the targets of the worlds `ids` [n].
 
     Args:
@@ -35,6 +35,7 @@ def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, state):
         facing: [N, A] rad, from world x, the middles of the headings.
         box, speed, spin, heading: half-widths in m, m/s, rad/s and rad.
         tilt: rad, at most.
+        ground: [N] m, height of the ground; where it is raised, no drone begins less than `above`, m, over it.
         state: [n, A, 13], see Bodies.state, written.
     """
     for r in range(len(ids)):
@@ -50,6 +51,8 @@ def starts(ids, draws, target, facing, box, speed, spin, heading, tilt, state):
             lean = 0.5 * tilt * abs(u[11])
             hw, hz = math.cos(turn), math.sin(turn)
             tw, tx, ty = math.cos(lean), math.sin(lean) * math.cos(around), math.sin(lean) * math.sin(around)
+            if ground[ids[r]] > 0.0:
+                s[2] = max(s[2], ground[ids[r]] + np.float32(above))
             # first the turn about z, then the tilt about a level axis
             s[3] = tw * hw
             s[4] = tx * hw + ty * hz

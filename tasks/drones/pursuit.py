@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.arrays import array
 from rookery.tasks.drones import kernels
 from rookery.tasks.drones.base import DroneTask
 
@@ -60,10 +61,10 @@ class Pursuit(DroneTask):
 
     def place(self, ids: Tensor) -> None:
         super().place(ids)
-        kernels.begin_pursuit(ids.numpy(), self.drones.bodies.state.numpy(), self._target, *self._errors)
+        kernels.begin_pursuit(array(ids), array(self.drones.bodies.state), self._target, *self._errors)
 
     def advance(self) -> None:
-        state = self.drones.bodies.state.numpy()
+        state = array(self.drones.bodies.state)
         kernels.pursue(state, self._target, self._clock, self.counted_from, self.cfg.bounds_m, *self._errors, self._out)
         self.detect_crashes(self._out_of_bounds)
 
@@ -76,7 +77,7 @@ class Pursuit(DroneTask):
     def speeds(self, reference: Tensor | None = None) -> Tensor:
         """[N, A] m/s: of the drones, against the velocities `reference` [N, A, 3] m/s, world, where given."""
         against = self._at_rest if reference is None else reference.numpy()
-        kernels.speeds(self.drones.bodies.state.numpy(), against, self._speeds_array)
+        kernels.speeds(array(self.drones.bodies.state), against, self._speeds_array)
         return self._speeds
 
     def metrics(self) -> dict[str, Tensor]:

@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rookery.sim.arrays import array
 from rookery.sim.buffers import Buffers
 from rookery.sim.random_kernels import kernel
 
@@ -60,7 +61,7 @@ class Turning(Buffers):
 
     def metrics(self) -> dict[str, Tensor]:
         """See TURNING_METRICS: [N], 0 where no step has counted yet. The tensor is reused."""
-        yaw_drift(*self._sums, self._drift.numpy())
+        yaw_drift(*self._sums, array(self._drift))
         return {"yaw_drift": self._drift}
 
 

@@ -30,11 +30,13 @@ def numbers(*shape: int, seed: int = 1) -> torch.Tensor:
 
 
 FACING = 3.0 * numbers(N, A, seed=3)
+GROUND_HEIGHT = numbers(N, seed=4).clamp_min(0.0)
+ABOVE = 0.2
 
 
 def start_states(ids: torch.Tensor, draws: torch.Tensor, target: torch.Tensor, ranges: tuple) -> torch.Tensor:
     out = torch.full((len(ids), A, 13), math.nan)
-    kernels.starts(ids.numpy(), draws.numpy(), target.numpy(), FACING.numpy(), *ranges, out.numpy())
+    kernels.starts(ids.numpy(), draws.numpy(), target.numpy(), FACING.numpy(), *ranges, GROUND_HEIGHT.numpy(), ABOVE, out.numpy())
     return out
 
 
@@ -48,6 +50,10 @@ def test_starts_are_those_of_the_formula_in_torch():
     lean = from_axis_angle(axis, tilt * turn[..., 2].abs())
     attitude = multiply(lean, from_axis_angle(torch.tensor([0.0, 0.0, 1.0]), FACING[ids] + heading * turn[..., 0]))
     want = torch.cat((target[ids] + box * at, attitude, speed * velocity, spin * rates), dim=-1)
+    raised = GROUND_HEIGHT[ids] > 0.0
+    lowest = (GROUND_HEIGHT[ids] + ABOVE)[:, None]
+    assert ((want[..., 2] < lowest) & raised[:, None]).any()
+    want[raised, :, 2] = torch.maximum(want[..., 2], lowest)[raised]
     torch.testing.assert_close(start_states(ids, draws, target, ranges), want, atol=3e-7, rtol=1e-6)
 
 

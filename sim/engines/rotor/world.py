@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from rookery.sim.arrays import array
 from rookery.sim.buffers import check_tensors
 from rookery.sim.cores import usable_cores
 from rookery.sim.engines.rotor import build, rows
@@ -171,7 +172,7 @@ class RotorWorld(World):
 
     def rows(self, ids: Ids) -> Any:
         """World indices as an int64 array for compiled loops."""
-        return np.arange(self.num_envs) if ids is None else ids.cpu().numpy()
+        return np.arange(self.num_envs) if ids is None else array(ids)
 
     def bodies(self, names: Sequence[str]) -> RotorBodies:
         return RotorBodies(self, names)
