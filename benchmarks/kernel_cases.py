@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import kernel_cases_swarm as around
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from rookery.tasks.drones import land_kernels, turning
 from rookery.tasks.drones.base import DroneTask
 from rookery.tasks.drones.pursuit import Pursuit
 from rookery.tasks.locomanip import reach
-from rookery.tasks.swarm import formation_kernels
+from rookery.tasks.swarm import formation_kernels, multi_objective_kernels, radio
 from rookery.tasks.swarm import kernels as swarm
 from rookery.tasks.volleyball import competitive
 from rookery.tasks.volleyball import kernels as volley
@@ -340,11 +341,16 @@ CASES = (
     Case("drone-formation", swarm, "nearest", nearest),
     Case("drone-formation", formation_kernels, "shape_errors", shape_errors),
     Case("drone-formation", drones, "detect_crashes", detect_crashes),
+    *(
+        Case("swarm-surround", multi_objective_kernels, form.__name__, form)
+        for form in (around.begin, around.evaluate, around.observe)
+    ),
+    *(Case("uav-coverage", radio, form.__name__, form) for form in (around.serve, around.watch, around.walk)),
     Case("go2arm-reach", reach, "to_trunk_frame", to_trunk_frame),
     Case("go2arm-reach", reach, "pose_errors", pose_errors),
     Case("volley-bump-and-pass", volley, "blame", blame),
     Case("volley-3v3", volley, "note_events", note_events),
     Case("volley-3v3", competitive, "earn", earn),
 )
-"""Every function that could be torch. Referees, logs and controllers of volleyball, radio links, auctions for places, gates
-that are passed and polygons that are cut are loops that torch would not say more plainly."""
+"""Every function that could be torch. Referees, logs and controllers of volleyball, auctions for places, gates that are passed
+and polygons that are cut are loops that torch would not say more plainly."""
