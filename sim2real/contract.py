@@ -28,9 +28,10 @@ from rookery.sim.specs import CommandRange, Group
 from rookery.sim.untrusted import parse_json, read_json
 from rookery.sim.values import from_json, plain
 from rookery.sim2real.command_ranges import parse_ranges, ranges_json
+from rookery.sim2real.contract_lines import CONVENTIONS, SCHEMA, SCHEMA_VERSION
 from rookery.sim2real.decisions import DecisionEvent, events_at, parse_events
 from rookery.sim2real.group_json import group_json, parse_group
-from rookery.sim2real.schema import CONVENTIONS, SCHEMA, SCHEMA_VERSION, validate
+from rookery.sim2real.schema import validate
 from rookery.version import __version__
 
 __all__ = ["Contract", "ContractGroup", "Delay", "Latency", "Limit", "MeasurementErrors", "Provenance"]

@@ -41,9 +41,9 @@ from rookery.sim.terms import from_json as expression_of
 from rookery.sim.values import from_json
 from rookery.sim2real.command_ranges import check_commands, ranges_json
 from rookery.sim2real.contract import Contract, ContractGroup, Limit
+from rookery.sim2real.contract_lines import Count, Filled, Positive
 from rookery.sim2real.export.multirotor_c import SETPOINTS, UNITS
 from rookery.sim2real.export.state_c import HOME
-from rookery.sim2real.schema import Count, Filled, Positive
 
 SHORT_SCHEMA = "rookery-short-contract"
 GROUP = "robot"

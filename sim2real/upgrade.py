@@ -33,9 +33,9 @@ from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.command_ranges import ranges_json, ranges_of
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.contract_lines import CONVENTIONS, SCHEMA_VERSION
 from rookery.sim2real.export.bundle_policy import is_bundle
 from rookery.sim2real.group_json import FRAMES, parse_group
-from rookery.sim2real.schema import CONVENTIONS, SCHEMA_VERSION
 from rookery.tasks.locomanip.legged_task import SCAN
 from rookery.tasks.registry import TaskEntry, find
 

@@ -22,11 +22,11 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group, Term
 from rookery.sim.terms.c import comment as _c
 from rookery.sim2real.contract import Contract, ContractGroup
+from rookery.sim2real.contract_lines import CONVENTIONS
 from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter
 from rookery.sim2real.export.functions import Functions
 from rookery.sim2real.export.loops_c import LoopsC
 from rookery.sim2real.export.state_c import StateC
-from rookery.sim2real.schema import CONVENTIONS
 
 if TYPE_CHECKING:
     from rookery.policies.policy import Policy

@@ -12,6 +12,7 @@ from rookery.sim.specs import ActionSpec, Term
 from rookery.sim.terms import Quantity, Sensor
 from rookery.sim2real.command_ranges import observed, units_of
 from rookery.sim2real.contract import Contract, ContractGroup
+from rookery.sim2real.contract_lines import CONVENTIONS
 from rookery.sim2real.export.exporter import (
     C_FILE,
     CPP_HEADER,
@@ -25,7 +26,6 @@ from rookery.sim2real.export.exporter import (
 )
 from rookery.sim2real.export.loops_c import LoopsC
 from rookery.sim2real.export.state_c import StateC
-from rookery.sim2real.schema import CONVENTIONS
 
 Rows = Iterable[Sequence[object]]
 
