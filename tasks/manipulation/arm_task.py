@@ -54,6 +54,7 @@ from rookery.sim.specs import Group, Term, Weights
 from rookery.sim.task import Task
 from rookery.tasks.manipulation.arm_scene import SELF, UNDESIRED, ArmMount, Box, base_of, count_arm_contacts, world_box
 from rookery.tasks.manipulation.scripted import ToolTarget, command_towards
+from rookery.tasks.rewards import joint_torques_l2
 from rookery.tasks.strain import STRAIN_METRICS, Strain
 
 HARDWARE_METRICS = {
@@ -356,7 +357,14 @@ class ArmTask(Task):
         return out
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        return {g: {name: value[:, None] for name, value in self.terms.items()} for g in self.arms}
+        """`terms`, and where it has a weight `torques` [N, 1]: the sum of squares of an arm's motor torques, as shares of their
+        limits."""
+        out = {g: {name: value[:, None] for name, value in self.terms.items()} for g in self.arms}
+        if self.cfg.reward.get("torques"):
+            limits = torch.tensor(self.model.torque)
+            for group, arm in self.arms.items():
+                out[group]["torques"] = joint_torques_l2(arm.motor_torque / limits)[:, None]
+        return out
 
     def terminated(self) -> Tensor:
         return torch.zeros_like(self.steps)

@@ -70,7 +70,7 @@ class MetaWorldConfig(PictureConfig):
     episode_s: float = 6.25  # s, 500 steps
     control_dt: float = 0.0125  # s
     dt: float = 0.0125 / 3  # s
-    reward: Weights = Weights(score=1.0)
+    reward: Weights = Weights(score=1.0, torques=0.0)  # torques: see ArmTask.rewards; Meta-World has none
 
 
 OBJECTS = ("first", "second")

@@ -96,3 +96,17 @@ def test_two_arms_that_meet_collide():
     env.world.step(1)
     assert env.task.colliding.item() > 0
     env.close()
+
+
+def test_torques_cost_what_they_are_of_the_motors_limits_where_they_have_a_weight():
+    actions = 2.0 * torch.rand(20, 4, 1, 4, generator=torch.Generator().manual_seed(0)) - 1.0
+    rewards = {}
+    for weight in (0.0, -0.5):
+        env = rookery.make("table-drawer-close", 4, seed=0, config={"reward": {"torques": weight}})
+        env.reset()
+        for action in actions:
+            _, reward, *_ = env.step(action)
+        rewards[weight] = reward["arm"][:, 0]
+    gave, limits = env.task.robot.motor_torque.double().numpy(), np.array([87.0] * 4 + [12.0] * 3)
+    cost = 0.5 * np.linalg.norm(gave / limits, axis=1) ** 2
+    np.testing.assert_allclose((rewards[0.0] - rewards[-0.5]).numpy(), cost, rtol=1e-4)
