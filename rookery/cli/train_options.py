@@ -7,6 +7,7 @@ preset as the defaults. So words are read twice: first for TASK, --algorithm and
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -254,6 +255,7 @@ def _group(title: str, options: list[Any], summary: str = "") -> type:
     return group
 
 
+@functools.cache
 def field_docs(cls: type) -> dict[str, str]:
     """The string below each field of a dataclass, on one line; base classes included.
 
