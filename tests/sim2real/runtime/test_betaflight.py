@@ -409,7 +409,7 @@ FAULTS: dict[str, tuple[Callable[[BoardFlight], None], str]] = {
     "cut": (cut, "silent"), "deaf": (deaf, ""), "blind": (blind, "stale"), "frozen": (frozen, "frozen"),
     "NaN": (not_a_number, "not_finite"), **RUNTIME_FAULTS,
 }  # fmt: skip
-QUICK_FAULTS = ("blind", "hung, no watchdog", "killed")
+QUICK_FAULTS = ("blind", "hung, no watchdog")
 
 
 @pytest.mark.parametrize("fault", slow_but(QUICK_FAULTS, FAULTS))
