@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx
 import pytest
+from sampled import slow_but
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
@@ -67,6 +68,7 @@ def test_whole_bundle(shared_bundle: Path, board: str) -> None:
     assert 1000 < result["mcu_instructions"] < 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_tools")
 def test_the_target_writes_the_figures_beside_the_bundle(shared_bundle: Path, tmp_path: Path) -> None:
     contract = Contract.read(shared_bundle)
@@ -78,7 +80,8 @@ def test_the_target_writes_the_figures_beside_the_bundle(shared_bundle: Path, tm
 
 @pytest.mark.usefixtures("_tools")
 @pytest.mark.parametrize(
-    ("hidden", "activation"), [((64, 64), "tanh"), ((128, 64, 32), "elu"), ((96,), "relu"), ((), "tanh")]
+    ("hidden", "activation"),
+    slow_but([((96,), "relu")], [((64, 64), "tanh"), ((128, 64, 32), "elu"), ((96,), "relu"), ((), "tanh")]),
 )
 def test_networks(tmp_path: Path, hidden: tuple[int, ...], activation: str) -> None:
     assert check_mcu(write_c_bundle(tmp_path, hidden, activation))["mcu_max_error"] <= 1e-5
