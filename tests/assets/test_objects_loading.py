@@ -99,6 +99,7 @@ def test_hulls_have_the_volumes_of_their_boxes_balls_and_simplices(times):
     assert hull_volume(ball.vertices) == pytest.approx(ball.volume)
 
 
+@pytest.mark.slow
 def test_a_mugs_parts_are_close_to_it():
     """With libraries of the same purpose 32 parts filled 7 % (CoACD) and 17 % (V-HACD) more than a mug like it; how long each
     takes is in benchmarks/decompose.py."""
