@@ -59,7 +59,7 @@ def write_weights(path: Path, arrays: dict[str, Any], contract: Contract) -> Non
 
 
 @pytest.mark.usefixtures("_tools")
-@pytest.mark.parametrize("board", list(BOARDS))
+@pytest.mark.parametrize("board", slow_but(list(BOARDS)[1:], BOARDS))
 def test_whole_bundle(shared_bundle: Path, board: str) -> None:
     result = check_mcu(shared_bundle, board)
     assert result["mcu_max_error"] <= 1e-5
@@ -68,7 +68,6 @@ def test_whole_bundle(shared_bundle: Path, board: str) -> None:
     assert 1000 < result["mcu_instructions"] < 100_000
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_tools")
 def test_the_target_writes_the_figures_beside_the_bundle(shared_bundle: Path, tmp_path: Path) -> None:
     contract = Contract.read(shared_bundle)
