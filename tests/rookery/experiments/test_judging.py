@@ -155,6 +155,7 @@ def test_policies_of_the_zoo_are_judged_in_the_task_that_their_contract_keeps(na
     assert full_config(task, judged.config) == full_config(task, contract.task_config)
 
 
+@pytest.mark.slow
 def test_a_policy_with_a_robot_of_its_own_passes_and_the_report_names_it(tmp_path, capsys):
     assert gate_of(zoo()["drone-hover-any"], tmp_path, "--json") == 0
     out, err = capsys.readouterr()
