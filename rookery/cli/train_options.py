@@ -242,7 +242,7 @@ Defaults are those of the task's preset: `rookery train TASK --help` shows them.
 
 def _group_of(title: str, config: Any) -> type:
     """Options for every field of a config, with its values as defaults."""
-    docs = field_docs(type(config))
+    docs = field_docs(type(config))  # type: ignore[arg-type]  # a class of Any is hashable, too
     hints = get_type_hints(type(config))
     options = [_option(f.name, hints[f.name], docs.get(f.name, ""), getattr(config, f.name)) for f in
                dataclasses.fields(config)]  # fmt: skip
