@@ -40,8 +40,15 @@ from skips import refused
 
 # The same examples at every run, and no deadline: a loaded machine is no bug.
 settings.register_profile("rookery", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("quick", settings.get_profile("rookery"), max_examples=30)
 settings.load_profile("rookery")
 atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fewer random examples in `make test`; `make test-all` tries hypothesis' own hundred."""
+    if config.getoption("markexpr") == "not slow":
+        settings.load_profile("quick")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 import command_server
 import pytest
 from forks import FORKS
+from sampled import slow_but
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -75,15 +76,8 @@ def run_bash(text: str, folder: Path, log: Path) -> int:
         return subprocess.run(words, cwd=folder, env=env, stdout=out, stderr=out, check=False).returncode
 
 
-QUICK = ("README",)
-"""Pages of every run of the tests; the others are tried by `make test-all`."""
-
-
-@pytest.mark.parametrize(
-    "page",
-    [p if p.stem in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PAGES if blocks(p)],
-    ids=lambda p: p.stem,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.stem)
 def test_page_works(page, tmp_path, run_rookery):
     folder = tmp_path / "here"
     log = tmp_path / "log"
@@ -94,13 +88,15 @@ def test_page_works(page, tmp_path, run_rookery):
         assert code == 0, f"{page.name}:\n{text}\n{log.read_text()}"
 
 
-def test_shown_commands_exist():
-    """The commands that the README only shows are at least commands, with options that they have."""
+@pytest.mark.parametrize("pages", slow_but(["README"], ["README", "all"]))
+def test_shown_commands_exist(pages):
+    """The commands that pages only show are at least commands, with options that they have."""
     from rookery.cli.main import COMMANDS, command_module
     from rookery.cli.options import option_names
     from rookery.cli.train_options import read
 
-    shown = [line for p in PAGES for kind, text in blocks(p) if kind == "console" for line in text.splitlines()]
+    read_pages = [p for p in PAGES if pages in ("all", p.stem)]
+    shown = [line for p in read_pages for kind, text in blocks(p) if kind == "console" for line in text.splitlines()]
     shown = [line.split("#")[0].split()[1:] for line in shown if line.startswith("$ rookery")]
     assert len(shown) >= 5
     for _, command, *words in shown:

@@ -45,6 +45,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return {f"{f.name} {name}": x for f in sorted(newest.glob("*.safetensors")) for name, x in load_file(f).items()}
 
 
+@pytest.mark.slow
 def test_a_curve_is_its_training_and_goes_on_after_a_stop(curves, tmp_path, monkeypatch):
     assert measure(curves, tmp_path) == 0
     whole = json.loads((tmp_path / "a.json").read_text())["rows"][0]
@@ -77,6 +78,7 @@ def test_a_curve_is_its_training_and_goes_on_after_a_stop(curves, tmp_path, monk
         assert timeless[0] == timeless[1]
 
 
+@pytest.mark.slow
 def test_the_training_time_is_no_metric_of_the_task(curves, tmp_path):
     """table-reach has a metric called "seconds"."""
     folder = tmp_path / "runs"

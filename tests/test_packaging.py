@@ -74,6 +74,7 @@ def test_package_list_is_complete():
             assert (file.parent / "__init__.py").exists(), f"{file.parent} lacks __init__.py"
 
 
+@pytest.mark.slow
 def test_wheel_has_one_top_level_name_and_every_file(wheel):
     names = [n for n in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in n]
     assert {n.split("/")[0] for n in names} == {"rookery"}

@@ -144,6 +144,7 @@ def test_commits_of_pages_are_none_of_the_package(tmp_path, monkeypatch) -> None
     assert machine.commit() == git("log", "-1", "--format=%h", "HEAD~1") + "-dirty"
 
 
+@pytest.mark.slow
 def test_the_variants_table_is_what_the_names_mean(tables: ModuleType) -> None:
     """The options of each row, typed behind the algorithm, are the settings that the variant's name gives."""
     from rookery.cli.train_options import read

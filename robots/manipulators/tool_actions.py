@@ -154,12 +154,12 @@ class Impedance(ToolPose):
             """Torques of one physics step."""
             goal, rotation = arm.goal, arm.goal_rotation
             if arm.late is not None:
-                goal, rotation = arm.arrived[:, step, :3].clone(), arm.arrived[:, step, 3:12].reshape(-1, 3, 3)
+                goal, rotation = arm.arrived[:, step, :3].clone(), arm.arrived[:, step, 3:12].clone().view(-1, 3, 3)
                 arm.rows[:, 0, torque.size :] = arm.arrived[:, step, 12:]
             impedance(
                 arm.joints.pos.numpy(), arm.joints.vel.numpy(), goal.numpy(), rotation.numpy(), *arm.chain,
                 arm.home.numpy(), stiffness.numpy(), damping.numpy(), NULL_SPACE, torque, largest_change,
-                arm.torque.numpy(), arm.rows[:, 0].numpy(),
+                arm.torque.numpy(), arm.rows.flatten(1).numpy(),  # as contiguous as one world's: one compiled version
             )  # fmt: skip
             arm.actuators.set_control(arm.rows[:, 0])
 

@@ -7,6 +7,7 @@ preset as the defaults. So words are read twice: first for TASK, --algorithm and
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -241,7 +242,7 @@ Defaults are those of the task's preset: `rookery train TASK --help` shows them.
 
 def _group_of(title: str, config: Any) -> type:
     """Options for every field of a config, with its values as defaults."""
-    docs = field_docs(type(config))
+    docs = field_docs(type(config))  # type: ignore[arg-type]  # a class of Any is hashable, too
     hints = get_type_hints(type(config))
     options = [_option(f.name, hints[f.name], docs.get(f.name, ""), getattr(config, f.name)) for f in
                dataclasses.fields(config)]  # fmt: skip
@@ -254,6 +255,7 @@ def _group(title: str, options: list[Any], summary: str = "") -> type:
     return group
 
 
+@functools.cache
 def field_docs(cls: type) -> dict[str, str]:
     """The string below each field of a dataclass, on one line; base classes included.
 

@@ -33,11 +33,11 @@ class LibraryGoals(Buffers):
 
     Args:
         trajectories: in the frame "start".
+        table: the same ones at the rate of control.
         robot: whose place it reads; `Quadruped.refresh` keeps it current.
-        dt: s, control step.
 
     Attributes:
-        table: the trajectories at the rate of control.
+        dt: s, control step.
         trajectory, clock: [N] int64, which one, and control steps into it.
         origin: [N, 3] x m, y m, heading rad of the start frame in the world.
         base_plan: [N, 3] likewise, where the base should be now, in the start frame.
@@ -48,11 +48,11 @@ class LibraryGoals(Buffers):
     origin: Tensor
     base_plan: Tensor
 
-    def __init__(self, trajectories: Sequence[Trajectory], robot: Quadruped, dt: float) -> None:
+    def __init__(self, trajectories: Sequence[Trajectory], table: TrajectoryTable, robot: Quadruped) -> None:
         super().__init__()
-        self.table = TrajectoryTable(trajectories, dt)
+        self.table = table
         self.robot = robot
-        self.dt = dt
+        self.dt = table.control_dt
         n = robot.world.num_envs
         for name in ("trajectory", "clock"):
             self.buffer(name, n, dtype=torch.int64)

@@ -36,6 +36,7 @@ from rookery.tasks.locomanip.reach import LeggedReach, ReachConfig
 from rookery.tasks.locomanip.stage import PartStage
 from rookery.tasks.locomanip.task_table import Signs, add_parts, chosen
 from rookery.tasks.locomanip.trajectories import Trajectory
+from rookery.tasks.locomanip.trajectory_table import TrajectoryTable
 
 LATER_S = (0.2, 0.5)  # s, ahead: reference positions that an auxiliary state estimator predicts
 FINGERS = ("arm/finger_left", "arm/finger_right")
@@ -120,8 +121,8 @@ class LocoManipulation(LeggedReach):
         super().setup()
         c = self.cfg
         world = self.world
-        library = _library(tuple(e.family for e in self.entries), c.per_family, c.library_seed, c.pace)
-        self.goals = LibraryGoals(library, self.robot, c.control_dt)
+        library = tuple(e.family for e in self.entries), c.per_family, c.library_seed, c.pace
+        self.goals = LibraryGoals(_library(*library), _table(*library, c.control_dt), self.robot)
         self.child("goals", self.goals)
         self.stage = PartStage(world, self.entries, self.goals)
         self.child("stage", self.stage)
@@ -316,3 +317,9 @@ def _drifting(term: Term) -> Term:
 def _library(families: tuple[str, ...], count: int, seed: int, pace: float) -> list[Trajectory]:
     """`count` trajectories of each family as they are played; to be read, not changed."""
     return [played(x, pace) for family in families for x in generate(family, count, seed)]
+
+
+@functools.lru_cache(maxsize=1)
+def _table(families: tuple[str, ...], count: int, seed: int, pace: float, dt: float) -> TrajectoryTable:
+    """Those of `_library` at the rate of control, `dt` s; to be read, not changed."""
+    return TrajectoryTable(_library(families, count, seed, pace), dt)

@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 import trimesh
+from sampled import slow_but
 from scipy.spatial import ConvexHull
 
 from rookery.assets.errors import RookeryError
@@ -99,6 +100,7 @@ def test_hulls_have_the_volumes_of_their_boxes_balls_and_simplices(times):
     assert hull_volume(ball.vertices) == pytest.approx(ball.volume)
 
 
+@pytest.mark.slow
 def test_a_mugs_parts_are_close_to_it():
     """With libraries of the same purpose 32 parts filled 7 % (CoACD) and 17 % (V-HACD) more than a mug like it; how long each
     takes is in benchmarks/decompose.py."""
@@ -210,7 +212,7 @@ def test_bad_numbers_are_refused(tmp_path, given):
         load_object(saved(l_shape(), tmp_path), **given)
 
 
-@pytest.mark.parametrize("change", ["count", "nodes"])
+@pytest.mark.parametrize("change", slow_but(["count"], ["count", "nodes"]))
 def test_a_gltf_file_that_asks_for_too_many_vertices_is_refused_before_they_are_made(tmp_path, change):
     """Of an accessor without data, and of a small mesh that is shown 600,000 times."""
     file = tmp_path / "box.gltf"

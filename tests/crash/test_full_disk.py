@@ -153,6 +153,7 @@ def small_onnx(monkeypatch) -> None:
     monkeypatch.setattr("rookery.sim2real.export.onnx.export_onnx", write)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 7])
 @pytest.mark.parametrize("replaced", slow_but([True], [False, True]))
 @pytest.mark.usefixtures("small_onnx")

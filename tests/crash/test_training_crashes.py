@@ -170,7 +170,7 @@ def refused(run: Runner, progress: Progress) -> bool:
     return False
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 7])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 13])
 def test_a_full_disk_at_any_operation_costs_no_checkpoint(tmp_path, case, undisturbed, every):
     """The operation fails, the error is a sentence, and with room again the training goes on."""
     before = tmp_path / "before"

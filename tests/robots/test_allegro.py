@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 from torch import Tensor
 
 from rookery.assets.allegro import SPEED, WRIST, allegro
@@ -206,7 +207,10 @@ def lift(name: str, close, n: int, seed: int) -> tuple[Tensor, AllegroHand]:
     return thing.pos[:, 0, 2] - item.rest_height, hand
 
 
-@pytest.mark.parametrize(("name", "close"), [("cube_50", pinch), ("tomato_soup_can", power)])
+GRASPS = [("cube_50", pinch), ("tomato_soup_can", power)]
+
+
+@pytest.mark.parametrize(("name", "close"), slow_but(GRASPS[:1], GRASPS))
 def test_a_script_grasps_and_lifts(name: str, close) -> None:
     height, hand = lift(name, close, 12, seed=0)
     held = height > 0.10

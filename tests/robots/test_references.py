@@ -38,7 +38,7 @@ def arms(n: int, action: str = "cartesian", dt: float = DT) -> Manipulator:
 def advance(robot: Manipulator, goal: np.ndarray, reference: np.ndarray, together: bool = True, dt: float = DT) -> None:
     """One physics step of bare references [n, 3, 7]."""
     n = len(goal)
-    rows = np.zeros((n, 1, 8), np.float32)
+    rows = np.zeros((n, 1, 8))  # in double precision, as the arm's own: no kernel is compiled for this test alone
     grip = np.zeros(n, np.float32)
     rate = RATE_SHARE * PANDA.torque_rate
     follow(

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.experiments.runs import open_run
@@ -94,15 +95,23 @@ def refused(folder: Path, run: Path, command: str, capsys: pytest.CaptureFixture
     return err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("change", LOADED)
+EVERY_LOAD = [(change, command) for change in LOADED for command in COMMANDS]
+
+
+@pytest.mark.parametrize(
+    ("change", "command"),
+    slow_but([*((nan, command) for command in COMMANDS), (infinite, "eval"), (no_spread, "eval")], EVERY_LOAD),
+)
 def test_weights_that_are_not_finite_are_not_loaded(tmp_path, capsys, change, command):
     assert LOADED[change] in refused(tmp_path, broken(tmp_path, "drone-hover", change), command, capsys)
 
 
+ACTING = [*((c, "drone-hover") for c in COMMANDS), *((c, "drone-hover-gru") for c in COMMANDS if c != "train")]
+
+
 @pytest.mark.parametrize(
     ("command", "name"),
-    [*((c, "drone-hover") for c in COMMANDS), *((c, "drone-hover-gru") for c in COMMANDS if c != "train")],
+    slow_but([("eval", "drone-hover-gru"), ("export", "drone-hover-gru"), *ACTING[:3], ACTING[4]], ACTING),
 )
 def test_actions_that_are_not_finite_end_the_command(tmp_path, capsys, command, name):
     said = refused(tmp_path, broken(tmp_path, name, overflowing), command, capsys)
@@ -114,6 +123,7 @@ def test_actions_that_are_not_finite_end_the_command(tmp_path, capsys, command, 
     assert said.startswith(f"rookery: {acts}")
 
 
+@pytest.mark.slow
 def test_a_bundle_whose_network_gives_nan_fails_its_check(tmp_path, capsys):
     export_bundle(*open_run(Path("drone-hover")), tmp_path / "bundle")
     model = onnx.load(tmp_path / "bundle" / "policy.onnx")

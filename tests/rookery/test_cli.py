@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
+from sampled import slow_but
 
 from rookery.cli.main import COMMANDS, guarded, main
 from rookery.cli.train import print_next_steps
@@ -367,7 +368,7 @@ def test_randomization_file_travels_with_the_run(capsys, in_tmp):
     assert answer(capsys, "train", "--resume", "run", "--steps", 256)["steps"] == 256
 
 
-@pytest.mark.parametrize("engine", ["mujoco", "pybullet"])
+@pytest.mark.parametrize("engine", slow_but(["mujoco"], ["mujoco", "pybullet"]))
 def test_eval_json(engine, run_folder, capsys):
     result = answer(
         capsys, "eval", run_folder, "--episodes", 3, "--engine", engine, "--task-config", "episode_s=0.2",
@@ -427,6 +428,7 @@ def test_export_and_check_json(run_folder, capsys, in_tmp):
     assert "policy.onnx" in refused(capsys, "export", "--check", "bundle", "--json")
 
 
+@pytest.mark.slow
 def test_play_writes_into_the_folder_of_a_run_of_the_users(capsys, in_tmp):
     """Also where it has no checkpoints, as an imported one; the zoo of the package is left alone."""
     own, zoo = in_tmp / "own", find_run(Path("drone-hover"))

@@ -58,6 +58,7 @@ def test_replay_shows_demonstrations_in_the_browser_or_writes_a_page(demos, caps
     assert closed[1] is shown[0].server and list(tmp_path.iterdir()) == [page]
 
 
+@pytest.mark.slow
 def test_replay_compares_and_records_videos(demos, capsys, tmp_path):
     same = {"episodes": 3, "exact": 3, "error": 0.0, "reward_error": 0.0}
     assert answer(capsys, "demos", "replay", demos) == same

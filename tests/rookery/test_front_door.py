@@ -78,6 +78,7 @@ def test_every_task_is_registered_whatever_is_imported_first(code):
     subprocess.run([sys.executable, "-c", script], check=True)
 
 
+@pytest.mark.slow
 def test_gymnasium_finds_the_module_by_itself():
     script = "import gymnasium; gymnasium.make('rookery:rookery/drone-hover-v0').reset(seed=0)"
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning:gymnasium", "-c", script], check=True)

@@ -56,6 +56,7 @@ def test_the_kernels_of_the_gradient_steps_are_announced_too(tmp_path):
     assert said == [f"{NOTICE}\n{LEARNING_NOTICE}\n", ""]
 
 
+@pytest.mark.slow
 def test_compiling_is_announced_once_and_a_cached_kernel_is_not(tmp_path):
     (tmp_path / "kernel.py").write_text(KERNEL)
     code = "from rookery.kernels import announce_compiling as a; a(); a(); import kernel; kernel.twice(3), kernel.thrice(3)"

@@ -50,6 +50,7 @@ def left_in_memory() -> set[str]:
 SLOW = [pytest.param(phase, count, marks=pytest.mark.slow) for phase, count in (("stopped", 4), ("writing", 3))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("phase", "iterations"), [("update", 4), *SLOW])
 def test_training_ends_with_a_sentence_and_a_checkpoint(phase, iterations, undisturbed, tmp_path, monkeypatch):
     """That of the iteration in which the loss was noticed, from which a resume gives the same bits."""

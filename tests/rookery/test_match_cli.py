@@ -116,6 +116,7 @@ def test_a_match_is_filmed_and_sides_change(runs: Path, in_tmp: Path, capsys: py
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_policies_of_one_role_play_that_role(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for team in ("pursuers", "evaders"):
         Path("opponents.toml").write_text(f'team = "{team}"\nmembers = [{{policy = "controller"}}]\n')

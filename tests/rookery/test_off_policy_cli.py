@@ -9,6 +9,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.cli.train_options import read
@@ -54,7 +55,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     return captured.err
 
 
-@pytest.mark.parametrize("damage", ["a bit", "cut short", "gone"])
+@pytest.mark.parametrize("damage", slow_but(["cut short"], ["a bit", "cut short", "gone"]))
 def test_a_damaged_replay_memory_is_named_with_an_older_checkpoint(damage, folder, tmp_path, capsys):
     run = Path(shutil.copytree(folder / "run", tmp_path / "run"))
     *_, older, newest = sorted(run.glob("checkpoints/[0-9]*"))
@@ -70,7 +71,7 @@ def test_a_damaged_replay_memory_is_named_with_an_older_checkpoint(damage, folde
     assert main(["train", "--resume", str(older), "--steps", "160"]) == 0
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "td3"])
+@pytest.mark.parametrize("algorithm", slow_but(["sac"], ["sac", "td3"]))
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -93,16 +94,16 @@ def test_demonstrations_of_something_else_are_refused(algorithm, words, said, fo
     ("words", "said"),
     [
         ("--updates-per-step 0", "updates_per_step is 0.0: give a number"),
-        ("--updates-per-step -1", "updates_per_step is -1.0: give a number"),
+        pytest.param("--updates-per-step -1", "updates_per_step is -1.0: give a number", marks=pytest.mark.slow),
         ("--num-envs 64 --buffer-size 200 --rollout-steps 8", "fewer than rollout_steps 8: give at least 512"),
         ("--buffer-size 1000000000000", "the replay memory of 1,000,000,000,000 control steps would take"),
         (
             "--memory-size 500",
             "memory_size is for networks with memory: give memory=gru too, or leave memory_size at 64",
         ),
-        ("--memory-burn-in 8", "memory_burn_in is for networks with memory"),
+        pytest.param("--memory-burn-in 8", "memory_burn_in is for networks with memory", marks=pytest.mark.slow),
         ("--memory-steps 8", "memory_steps is for networks with memory"),
-        ("--no-critic-memory", "critic_memory is for networks with memory"),
+        pytest.param("--no-critic-memory", "critic_memory is for networks with memory", marks=pytest.mark.slow),
         (
             "--steps 640 --learning-starts 1000",
             "640 steps end before the first gradient step, which is after 1,024: give",
@@ -117,7 +118,7 @@ def test_demonstrations_of_something_else_are_refused(algorithm, words, said, fo
             "priority_beta is for transitions that are drawn by their error: give priority_alpha=0.6 too",
         ),
         ("--value-low -5", "value_low is for critics that predict distributions: give atoms=101 too"),
-        ("--value-high 5", "value_high is for critics that predict distributions"),
+        pytest.param("--value-high 5", "value_high is for critics that predict distributions", marks=pytest.mark.slow),
         ("--picture-shift 4", "picture_shift is for networks with an encoder of pictures: give encoder=cnn too"),
         (
             "--memory gru --n-step 1 --priority-beta 0.6",
@@ -183,7 +184,7 @@ def test_choices_are_refused_by_what_learns_numbers(odd, algorithm):
     env.close()
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "td3", "bc"])
+@pytest.mark.parametrize("algorithm", slow_but(["sac"], ["sac", "td3", "bc"]))
 def test_a_training_goes_on_with_the_demonstrations_that_it_began_with(algorithm, folder, tmp_path, capsys):
     demos = Path(shutil.copytree(folder / "demos", tmp_path / "demos"))
     share = ("--demonstration-share", "0.25")

@@ -130,6 +130,7 @@ def test_every_templates_task_is_made_and_stepped(kind, template, in_tmp):
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "template"), [p if p in QUICK else pytest.param(*p, marks=pytest.mark.slow) for p in PROJECTS]
 )

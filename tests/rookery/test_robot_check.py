@@ -33,6 +33,7 @@ def rename(file: Path, name: str) -> None:
     settings.write_text(f'name = "{name}"\n{settings.read_text()}')
 
 
+@pytest.mark.slow
 def test_a_quadruped(tmp_path, capsys):
     picture = tmp_path / "dog.png"
     code, check = checked(capsys, str(write_robot(tmp_path, "quadruped")), "--picture", str(picture))

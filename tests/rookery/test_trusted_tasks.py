@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.scaffold import write_project
@@ -60,7 +61,7 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("use", slow_but(["eval", "resume"], USES))
 def test_a_strangers_task_is_not_run_without_a_word(use, run, capsys):
     trust._record().unlink()
     assert main(USES[use]) == 2
@@ -70,6 +71,7 @@ def test_a_strangers_task_is_not_run_without_a_word(use, run, capsys):
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_export_and_import_as_a_start_need_no_task(run, capsys):
     """They read weights and contract alone."""
     trust._record().unlink()

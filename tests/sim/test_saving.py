@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import trimesh
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.robots.drones.table import DRONES
@@ -33,7 +34,15 @@ def field(model: mujoco.MjModel, name: str):
     return model
 
 
-@pytest.mark.parametrize("task", TASKS_WITH_SCENES)
+QUICK = (
+    "drone-hover", "drone-navigate", "drone-race", "uav-coverage", "swarm-surround", "volley-3v3", "go2-velocity",
+    "go2-navigate", "go2arm-loco-manipulation", "panda-lift", "panda-push-t", "dual-panda-handover",
+    "table-drawer-open", "table-push", "hand-reorient",
+)  # fmt: skip
+"""Tasks between whose scenes stands all that others have."""
+
+
+@pytest.mark.parametrize("task", slow_but(QUICK, TASKS_WITH_SCENES))
 def test_plain_mujoco_opens_every_scene(task, tmp_path):
     scene = TASKS[task].load()().scene()
     scene.save(tmp_path / "scene.xml")

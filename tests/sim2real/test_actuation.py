@@ -287,12 +287,12 @@ def test_springs_pull_the_tool_as_in_training(tmp_path: Path) -> None:
     out = np.zeros((1, 8))
     torque = np.array(arm.model.torque, float)
     change = arm.model.torque_rate * arm.world.dt
-    q = arm.pos.numpy().astype(float)
+    q = arm.pos.numpy()  # in single precision, as the task has them: no kernel is compiled for this test alone
     fill(robot.sensed, {"angle": q[0], "velocity": np.zeros(7)})
     robot.call("start_loops", robot.loops, robot.sensed, kinematics, None)
     for _ in range(20):
         q = q + np.float32(rng.normal(0.0, 0.02, q.shape))
-        v = np.float32(rng.normal(0.0, 0.3, q.shape)).astype(float)
+        v = np.float32(rng.normal(0.0, 0.3, q.shape))
         impedance(
             q, v, arm.goal.numpy(), arm.goal_rotation.numpy(), *arm.chain, arm.home.numpy(),
             arm.action_state["stiffness"].numpy(), arm.action_state["damping"].numpy(), NULL_SPACE, torque, change, last, out,

@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.policies.stages.squash import Squash
 from rookery.sim.errors import RookeryError
@@ -54,6 +55,7 @@ def test_golden_actions_are_the_policys(shared_bundle: Path) -> None:
     assert np.abs(golden["actions"] - actions).max() <= 1e-6
 
 
+@pytest.mark.slow
 def test_several_groups_have_files_of_their_own(tmp_path: Path) -> None:
     policies = {"keeper": make_policy((8,)), "striker-2": make_policy((6, 4), "relu", seed=1)}
     contract = build_contract(make_env(**{"keeper": make_group(), "striker-2": make_group(2)}))
@@ -183,8 +185,17 @@ def test_an_older_bundle_is_kept_unless_it_may_be_replaced(bundle: Path, contrac
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["contract.json", "policy.onnx", "policy.c", "policy.h", "policy.hpp", "golden.npz"])
-@pytest.mark.parametrize("damage", ["missing", "empty", "cut", "noise"])
+FILES = ("contract.json", "policy.onnx", "policy.c", "policy.h", "policy.hpp", "golden.npz")
+DAMAGES = ("missing", "empty", "cut", "noise")
+
+
+@pytest.mark.parametrize(
+    ("damage", "name"),
+    slow_but(
+        [*((d, f) for d in ("missing", "noise") for f in FILES), ("empty", "contract.json"), ("cut", "golden.npz")],
+        [(damage, name) for damage in DAMAGES for name in FILES],
+    ),
+)
 def test_damaged_files(bundle: Path, name: str, damage: str) -> None:
     path = bundle / name
     data = path.read_bytes()
@@ -260,8 +271,14 @@ def test_network_of_other_sizes_than_the_contract(bundle: Path) -> None:
         pytest.param(
             "policy.c", "term_scale[i],", "term_scale[0],", "scales observations or actions otherwise", marks=SLOW
         ),
-        ("policy.c", "+ 1.0f) * action_half[i]", "+ 2.0f) * action_half[i]", "scales observations or actions"),
-        ("policy.c", "int o;", "int o; int unused;", r"does not compile \(line \d+\)"),
+        pytest.param(
+            "policy.c",
+            "+ 1.0f) * action_half[i]",
+            "+ 2.0f) * action_half[i]",
+            "scales observations or actions",
+            marks=SLOW,
+        ),
+        pytest.param("policy.c", "int o;", "int o; int unused;", r"does not compile \(line \d+\)", marks=SLOW),
         pytest.param("policy.c", "rookery_command", "rookery_commando", "cannot load", marks=SLOW),
     ],
 )

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.policies.policy import Policy, layers_of
 from rookery.policies.stages.standard import standard
@@ -43,8 +44,16 @@ def torch_actions(policy: Policy, obs: Any) -> Any:
         return policy(torch.from_numpy(obs)).numpy()
 
 
-@pytest.mark.parametrize("activation", ["tanh", "elu", "relu"])
-@pytest.mark.parametrize("hidden", [(), (1,), (7, 5, 3), (64, 64), (256, 128, 64)])
+SIZES = ((), (1,), (7, 5, 3), (64, 64), (256, 128, 64))
+NETWORKS = [(hidden, activation) for hidden in SIZES for activation in ("tanh", "elu", "relu")]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "activation"),
+    slow_but(
+        [((), "tanh"), ((1,), "relu"), ((7, 5, 3), "elu"), ((64, 64), "relu"), ((256, 128, 64), "tanh")], NETWORKS
+    ),
+)
 def test_parity_with_torch(activation: str, hidden: tuple[int, ...], tmp_path: Path) -> None:
     policy = make_policy(hidden, activation)
     obs = observations(policy)

@@ -228,7 +228,16 @@ def test_the_object_is_typed(contract: Contract) -> None:
     assert (contract.provenance.steps, contract.provenance.seed, contract.provenance.commit) == (1000, 3, None)
 
 
-@pytest.mark.parametrize("folder", sorted(ZOO.glob("*/contract.json")), ids=lambda f: f.parent.name)
+OF_EACH_FAMILY = ("drone-hover-gru", "swarm-surround", "volley-solo-bump", "go2-navigate", "panda-lift", "MT10")
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(f, id=f.parent.name, marks=() if f.parent.name in OF_EACH_FAMILY else pytest.mark.slow)
+        for f in sorted(ZOO.glob("*/contract.json"))
+    ],
+)
 def test_zoo_contracts_come_back_value_for_value(folder: Path) -> None:
     values = json.loads(folder.read_text())
     assert Contract.from_json(values).to_json() == values

@@ -158,6 +158,7 @@ def test_it_flies_to_set_points(folder: Path, compensated: bool) -> None:
     plant.env.close()
 
 
+@pytest.mark.slow
 def test_silence_brings_it_down_slowly_and_switches_it_off(folder: Path) -> None:
     plant = Plant(compiled(folder))
     target = plant.env.task.target[0, 0].numpy()

@@ -181,7 +181,8 @@ def test_the_c_answers_as_torch_does(name: str, tmp_path: Path) -> None:
     assert np.abs(got - answers(policy, obs)).max() <= 1e-5
 
 
-@pytest.mark.parametrize("name", [n if n == "memory" else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_the_bundle_proves_itself(name: str, tmp_path: Path) -> None:
     policy, group = made(name)
     folder = export_bundle({"eye": policy}, contract_of(policy, group), tmp_path / "bundle")

@@ -80,6 +80,7 @@ def test_an_endless_constructor_ends(bundle: Path, tmp_path: Path, monkeypatch: 
     assert not proof.exists()
 
 
+@pytest.mark.slow
 def test_a_crash_and_a_greedy_program_are_sentences(bundle: Path) -> None:
     text = (bundle / "policy.c").read_text()
     for body in (
@@ -91,7 +92,10 @@ def test_a_crash_and_a_greedy_program_are_sentences(bundle: Path) -> None:
             check_bundle(bundle, run_c=True)
 
 
-@pytest.mark.parametrize("line", ['#include "{}"\n', '#error "{}"\n', '__asm__(".include \\"{}\\"");\n'])
+LINES = ['#include "{}"\n', '#error "{}"\n', '__asm__(".include \\"{}\\"");\n']
+
+
+@pytest.mark.parametrize("line", slow_but(LINES[:1], LINES))
 def test_errors_do_not_quote_files(bundle: Path, tmp_path: Path, line: str) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("hunter2 = correct horse battery staple\n")
@@ -179,7 +183,8 @@ print(check_bundle(sys.argv[1])["c_max_error"])
 """
 
 
-@pytest.mark.parametrize("task", slow_but(FAMILIES[:1], FAMILIES))
+@pytest.mark.slow
+@pytest.mark.parametrize("task", FAMILIES)
 def test_honest_bundles_of_the_zoo_check_without_torch(task: str, tmp_path: Path) -> None:
     folder = export_bundle(*open_run(Path(task)), tmp_path / "bundle")
     command = [sys.executable, "-c", WITHOUT_TORCH, str(folder)]

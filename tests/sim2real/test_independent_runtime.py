@@ -19,6 +19,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+from sampled import slow_but
 
 import rookery
 from rookery.experiments.runs import open_run
@@ -224,7 +225,9 @@ HOVER_FAULTS: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("fault", HOVER_FAULTS)
+@pytest.mark.parametrize(
+    "fault", slow_but(["order of the action", "frame of the velocity", "thrust curve"], HOVER_FAULTS)
+)
 def test_hover_notices(bundle: Bundle, fault: str) -> None:
     """A wrong line of the contract, and the drone does not come to its target in one of four flights."""
     robot = bundle("drone-hover", HOVER_FAULTS[fault], fault)
@@ -292,7 +295,7 @@ WALK_FAULTS: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("fault", WALK_FAULTS)
+@pytest.mark.parametrize("fault", slow_but(["gait clock", "stiffness"], WALK_FAULTS))
 def test_walk_notices(bundle: Bundle, fault: str) -> None:
     assert walk(bundle("go2-velocity", WALK_FAULTS[fault], fault), 1) > 0.15
 
@@ -358,7 +361,7 @@ REACH_FAULTS: dict[str, Edit] = {
 }
 
 
-@pytest.mark.parametrize("fault", REACH_FAULTS)
+@pytest.mark.parametrize("fault", slow_but(["leash"], REACH_FAULTS))
 def test_reach_notices(bundle: Bundle, fault: str) -> None:
     robot = bundle("table-reach", REACH_FAULTS[fault], fault)
     assert any(reach(robot, seed) > 0.05 for seed in (1, 2, 3))

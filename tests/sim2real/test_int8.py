@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.experiments.runs import open_run
@@ -74,7 +75,9 @@ def test_a_policy_that_suffers_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("task", ["drone-hover", "go2-velocity", "drone-hover-gru"])
+@pytest.mark.parametrize(
+    "task", slow_but(["drone-hover", "go2-velocity"], ["drone-hover", "go2-velocity", "drone-hover-gru"])
+)
 def test_stored_policies_take_it(task: str, tmp_path: Path) -> None:
     policies, contract = open_run(Path(task))
     _, said = int8.rounded(policies, contract)
@@ -83,6 +86,7 @@ def test_stored_policies_take_it(task: str, tmp_path: Path) -> None:
         assert 0.0 < group.quantization.largest_difference <= int8.MOST_DIFFERENCE
 
 
+@pytest.mark.slow
 def test_flash_on_the_microcontroller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "drone-hover", "--out", str(tmp_path / "out"), "--int8", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)

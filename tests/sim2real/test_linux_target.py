@@ -113,6 +113,7 @@ def simulator(hover: Path) -> Iterator[Any]:
         one.socket.close()
 
 
+@pytest.mark.slow
 def test_it_flies_a_drone_that_has_nothing_but_motors(simulator: Any) -> None:
     """From measured state to motor commands, 500 Hz in step with the simulator."""
     plant = rookery.make(

@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx
 import pytest
+from sampled import slow_but
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
@@ -58,7 +59,7 @@ def write_weights(path: Path, arrays: dict[str, Any], contract: Contract) -> Non
 
 
 @pytest.mark.usefixtures("_tools")
-@pytest.mark.parametrize("board", list(BOARDS))
+@pytest.mark.parametrize("board", slow_but(list(BOARDS)[1:], BOARDS))
 def test_whole_bundle(shared_bundle: Path, board: str) -> None:
     result = check_mcu(shared_bundle, board)
     assert result["mcu_max_error"] <= 1e-5
@@ -78,7 +79,8 @@ def test_the_target_writes_the_figures_beside_the_bundle(shared_bundle: Path, tm
 
 @pytest.mark.usefixtures("_tools")
 @pytest.mark.parametrize(
-    ("hidden", "activation"), [((64, 64), "tanh"), ((128, 64, 32), "elu"), ((96,), "relu"), ((), "tanh")]
+    ("hidden", "activation"),
+    slow_but([((96,), "relu")], [((64, 64), "tanh"), ((128, 64, 32), "elu"), ((96,), "relu"), ((), "tanh")]),
 )
 def test_networks(tmp_path: Path, hidden: tuple[int, ...], activation: str) -> None:
     assert check_mcu(write_c_bundle(tmp_path, hidden, activation))["mcu_max_error"] <= 1e-5

@@ -11,6 +11,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.policies.policy import Policy, layers_of
@@ -207,7 +208,7 @@ def test_onnx_hands_its_state_on(shared: Path) -> None:
         np.testing.assert_allclose(action[0], wanted[i], atol=1e-5)
 
 
-@pytest.mark.parametrize("estimates", [False, True])
+@pytest.mark.parametrize("estimates", slow_but([False], [False, True]))
 def test_the_bundle_proves_itself(estimates: bool, shared: Path, tmp_path: Path) -> None:
     folder = shared
     if estimates:
@@ -262,6 +263,7 @@ def test_c_with_another_memory_is_refused(bundle: Path) -> None:
         check_bundle(bundle)
 
 
+@pytest.mark.slow
 def test_c_that_forgets_its_reset_is_found(bundle: Path) -> None:
     path = bundle / "policy.c"
     path.write_text(path.read_text().replace("memory->h[i] = 0.0f;", "(void)memory;"))

@@ -41,6 +41,7 @@ def test_its_c_and_onnx_are_those_of_torch(tmp_path: Path) -> None:
     assert 0.0 < errors["c_max_error"] < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

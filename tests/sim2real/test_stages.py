@@ -125,6 +125,7 @@ def test_the_bundle_answers_as_torch_does(shared: Path) -> None:
     assert [t.name for t in session.get_inputs()] == ["obs"], "the second input may be left out"
 
 
+@pytest.mark.slow
 def test_frames_are_stacked_oldest_first(bundle: Path, tmp_path: Path) -> None:
     native = NativePolicy(compile_library(bundle / "policy.c", tmp_path), read_header(bundle / "policy.h"))
     frames = np.arange(6.0 * FRAME, dtype=np.float32).reshape(6, FRAME)
@@ -145,6 +146,7 @@ def test_frames_are_stacked_oldest_first(bundle: Path, tmp_path: Path) -> None:
         check_bundle(bundle, run_c=True)
 
 
+@pytest.mark.slow
 def test_actions_for_known_targets_are_checked_too(bundle: Path) -> None:
     code = (bundle / "policy.c").read_text()
     (bundle / "policy.c").write_text(code.replace("(known[i] - estimator_mean[i])", "(known[i] + estimator_mean[i])"))

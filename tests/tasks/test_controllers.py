@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 
@@ -13,7 +14,7 @@ TASKS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", slow_but([t for t in TASKS if t != "volley-set-and-spike-hard"], TASKS))
 def test_a_controller_continues_in_a_restored_environment(task: str) -> None:
     """A new controller in a new environment that takes a saved state acts as the first one, to the bit."""
     first = rookery.make(task, 3, seed=1)

@@ -61,6 +61,7 @@ def test_a_drone_task_ends_where_a_drone_crashes(task):
     env.close()
 
 
+@pytest.mark.slow
 def test_hits_count_up_to_the_episode_total():
     env = rookery.make("volley-solo-bump", num_envs=8)
     controller = env.task.controller()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 from scipy.spatial.transform import Rotation
 
 import rookery
@@ -77,7 +78,7 @@ def test_a_drone_that_stands_is_at_rest_on_the_pad_whatever_it_does():
     assert up.norm(dim=-1) == pytest.approx(torch.full((5, 1), task.rest).numpy(), rel=1e-5)
 
 
-@pytest.mark.parametrize("engine", ["rotor", "mujoco", "pybullet"])
+@pytest.mark.parametrize("engine", slow_but(["rotor", "mujoco"], ["rotor", "mujoco", "pybullet"]))
 def test_after_the_first_touch_rotors_are_off_and_the_drone_stays(engine):
     env = make(2, engine, **STILL)
     over(env, 0.03)

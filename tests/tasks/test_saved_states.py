@@ -56,8 +56,8 @@ def difference(one: Play, other: Play, steps: int) -> str:
 
 
 QUICK = (
-    "drone-track", "drone-race", "drone-tag", "swarm-surround", "volley-1v1", "volley-bump-and-pass", "volley-1v1-frozen",
-    "go2-velocity", "go2arm-reach", "table-push", "panda-lift", "hand-grasp", "dual-panda-handover", "MT10",
+    "drone-track", "drone-race", "drone-tag", "swarm-surround", "volley-1v1", "go2-velocity", "go2arm-reach", "table-push",
+    "panda-lift", "hand-grasp",
 )  # fmt: skip
 """Of each kind one or two; `test_common.py` has every task resume from a state, without a controller."""
 

@@ -36,7 +36,7 @@ def alike(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], toleranc
             assert close.all(), (name, value[~close], its[~close])
 
 
-QUICK = ("ppo-central", "ppo-gru", "ppo-choices", "sac-agents", "fasttd3", "dagger")
+QUICK = ("ppo-central", "ppo-choices", "sac-agents", "fasttd3", "dagger")
 """Cases that `make test` runs; `make test-all` runs all."""
 
 

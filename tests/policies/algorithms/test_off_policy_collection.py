@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from policies_toy import ToyEnv, train
 
@@ -19,6 +19,7 @@ TINY: dict[str, Any] = {"hidden": (4,), "batch": 4, "rollout_steps": 4, "learnin
 GRU: dict[str, Any] = {"memory": "gru", "memory_size": 4, "memory_steps": 4}
 
 
+@settings(max_examples=20)
 @given(
     worlds=st.integers(1, 3), rollout=st.integers(1, 5), starts=st.integers(0, 40), burn_in=st.integers(-1, 6),
     ratio=st.sampled_from([0.01, 0.07, 0.25, 0.3, 1.0, 2.5]),

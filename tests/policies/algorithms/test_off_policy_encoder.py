@@ -9,6 +9,7 @@ import torch
 from policies_drive import Drive
 from policies_fake import FakeEnv
 from policies_spot import COLUMNS, ROWS, SpotEnv
+from sampled import slow_but
 
 from rookery.policies.algorithms.chains import pictures_in
 from rookery.policies.algorithms.sac import SAC, SACConfig
@@ -31,6 +32,15 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+BOTH = pytest.mark.parametrize(
+    ("name", "kind"),
+    slow_but(
+        [("plain", 1), ("history", 0), ("cameras", 1), ("memory", 0)],
+        [(name, kind) for name in CASES for kind in (0, 1)],
+    ),
+)
+
+
 def made(name: str = "plain", kind: int = 0, updates: int = 4, seed: int = 1) -> tuple[Any, Drive]:
     algorithm, config = KINDS[kind]
     changes, options = CASES[name]
@@ -45,8 +55,7 @@ def weights(module: torch.nn.Module) -> list[torch.Tensor]:
     return [p.detach().clone() for p in module.parameters()]
 
 
-@pytest.mark.parametrize("kind", [0, 1])
-@pytest.mark.parametrize("name", CASES)
+@BOTH
 def test_the_critics_loss_alone_trains_the_encoder(name: str, kind: int) -> None:
     """With critics' rates of zero a gradient step leaves it as it is and moves the policy; with the policy's it moves."""
     for moving, still in (("actor", "critics"), ("critics", "actor")):
@@ -85,8 +94,7 @@ def test_critics_see_through_their_encoder_and_targets_through_its_slow_copy(kin
         torch.testing.assert_close(p.grad, gradient, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize("kind", [0, 1])
-@pytest.mark.parametrize("name", CASES)
+@BOTH
 def test_the_deployed_policy_is_the_one_that_was_trained(name: str, kind: int, tmp_path: Any) -> None:
     out, drive = made(name, kind)
     learner = out.learners["eye"]
@@ -100,8 +108,7 @@ def test_the_deployed_policy_is_the_one_that_was_trained(name: str, kind: int, t
     assert action.std() > 1e-4
 
 
-@pytest.mark.parametrize("kind", [0, 1])
-@pytest.mark.parametrize("name", CASES)
+@BOTH
 def test_a_run_continues_to_the_bit(name: str, kind: int) -> None:
     one, drive = made(name, kind)
     other, _ = made(name, kind, 0, seed=2)

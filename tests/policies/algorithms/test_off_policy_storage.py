@@ -67,7 +67,7 @@ def test_last_observations_of_truncated_episodes_count() -> None:
     assert 0.8 * told < allocated(algorithm) <= told
 
 
-@pytest.mark.parametrize("kind", [(SAC, SACConfig), (TD3, TD3Config)])
+@pytest.mark.parametrize("kind", [(SAC, SACConfig), pytest.param((TD3, TD3Config), marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("obs", "randomize", "fixed", "in_bytes"),
     [

@@ -9,6 +9,7 @@ import pytest
 import torch
 from policies_choices import Corridor, Darts, Locks, Process
 from policies_toy import assert_resumes, train
+from sampled import slow_but
 from torch.distributions import Categorical, Normal, kl_divergence
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
@@ -130,7 +131,10 @@ def test_gradients_of_the_loss_equal_autograd(task, frozen):
     torch.testing.assert_close(figures[2, 0], kl.detach(), rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(("task", "memory"), [*((task, "none") for task in KINDS), (Corridor, "gru")])
+LEARNT = [*((task, "none") for task in KINDS), (Corridor, "gru")]
+
+
+@pytest.mark.parametrize(("task", "memory"), slow_but(LEARNT[2:3], LEARNT))
 def test_the_best_value_is_learnt_and_deployed(task, memory):
     torch.manual_seed(0)
     extra = {"memory": "gru", "memory_size": 16} if memory == "gru" else {}

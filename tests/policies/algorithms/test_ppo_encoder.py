@@ -86,6 +86,7 @@ def test_pixels_are_normalized_by_common_statistics():
     torch.testing.assert_close(norm.std[0], seen[..., 0].std(correction=0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_it_learns_where_the_column_stands():
     config = dataclasses.replace(BASE, minibatches=4, epochs=4, learning_rate=3e-3, gamma=0.0, lam=0.0, initial_std=0.3)
     ppo = PPO(SpotEnv(64, cameras=2), config, seed=1)

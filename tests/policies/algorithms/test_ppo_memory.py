@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import pytest
 import torch
 from policies_cue import CueEnv
 from policies_drive import Drive
 from policies_fake import FakeEnv
+from sampled import slow_but
 from torch import Tensor, nn
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
@@ -164,9 +166,12 @@ def collected(config: PPOConfig = BASE, **options: object) -> tuple[PPO, Drive]:
     return ppo, drive
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("drop_out", [False, True])
-@pytest.mark.parametrize("critic", ["own", "central"])
+WAYS = list(itertools.product(("own", "central"), (False, True), (1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("critic", "drop_out", "threads"), slow_but([w for w in WAYS if (w[0] == "own") == (w[1] == (w[2] == 1))], WAYS)
+)
 def test_update_equals_a_plain_implementation_that_unrolls_cells(critic: str, drop_out: bool, threads: int) -> None:
     ppo, drive = collected(dataclasses.replace(BASE, critic=critic), drop_out=drop_out)
     learner = ppo.learners["point"]
@@ -284,6 +289,7 @@ def cue_success(config: PPOConfig, updates: int) -> float:
     return evaluate(env, act_with(ppo.policies(), env), 512)["success_rate"]
 
 
+@pytest.mark.slow
 def test_what_was_shown_at_the_beginning_is_learnt_with_memory_alone() -> None:
     assert cue_success(dataclasses.replace(CUE, memory="none", memory_size=64), 40) <= 0.6
     assert cue_success(CUE, 40) >= 0.95

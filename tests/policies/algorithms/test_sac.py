@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from policies_toy import ToyEnv, assert_resumes, distance, train
+from sampled import slow_but
 from torch.distributions import Independent, Normal, TanhTransform, TransformedDistribution
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
@@ -166,8 +167,10 @@ def test_learning_starts_with_random_actions() -> None:
     assert not torch.equal(weights, sac.learners["point"].actor.weights[0])
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-@pytest.mark.parametrize("before", [0, 1, 5, 40])
+@pytest.mark.parametrize(
+    ("before", "compiled"),
+    slow_but([(0, True), (5, True), (40, True), (5, False)], [(n, c) for n in (0, 1, 5, 40) for c in (True, False)]),
+)
 def test_a_resume_is_bit_equal(before: int, compiled: bool) -> None:
     """Before learning, while it fills, and after its memory of 50 steps a world has been overwritten."""
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from policies_toy import ToyEnv, train
+from sampled import slow_but
 
 from rookery.policies.algorithms.sac import SAC, SACConfig
 from rookery.policies.algorithms.sac_learner import LOG_STD_MAX, LOG_STD_MIN, SACLearner
@@ -95,6 +97,8 @@ CASES = {
     ),
     "no hidden layer": replace(BASE, hidden=(), critic_layer_norm=True, critic_dropout=0.2),
 }
+OFTEN = ("one layer", "elu, three layers", "a subset", "a policy now and then", "dropout, odd sizes", "all")
+"""Cases that every run learns 50 steps of."""
 REGULARIZED = {
     "critic_layer_norm": True,
     "critic_dropout": 0.2,
@@ -104,8 +108,12 @@ REGULARIZED = {
 }
 
 
-@pytest.mark.parametrize("steps", [1, 50])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "steps"),
+    slow_but(
+        [*((case, 1) for case in CASES), *((case, 50) for case in OFTEN)], [(c, n) for c in CASES for n in (1, 50)]
+    ),
+)
 def test_gradient_steps_equal_those_of_torch(case: str, steps: int) -> None:
     assert_equal_learning(CASES[case], steps)
 
@@ -123,11 +131,16 @@ def test_targets_of_steps_that_take_several_control_steps_equal_those_of_torch(n
     assert (plain[0] - losses[0][0]).abs() > 1e-3, "without them the targets are others"
 
 
-@pytest.mark.parametrize("change", [{}, REGULARIZED])
-@pytest.mark.parametrize("share", [0.25, 1.0])
-@pytest.mark.parametrize("n_step", [1, 3])
-def test_batches_with_demonstrations(share: float, n_step: int, change: dict[str, Any]) -> None:
+SHOWN = list(itertools.product((1, 3), (0.25, 1.0), (False, True)))
+
+
+@pytest.mark.parametrize(
+    ("n_step", "share", "regularized"), slow_but([(1, 0.25, False), (3, 1.0, False), (3, 0.25, True)], SHOWN)
+)
+def test_batches_with_demonstrations(n_step: int, share: float, regularized: bool) -> None:
     """Recorded in one world, of episodes that end in every way; seldom equal in number to what is in the memory."""
+
+    change = REGULARIZED if regularized else {}
 
     def show(learner: SACLearner) -> None:
         g = torch.Generator().manual_seed(2)
@@ -173,7 +186,7 @@ def test_the_gradients_are_those_of_autograd(case: str) -> None:
             assert mine.state[q]["step"] == 1 and want.abs().max() > 0.0
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", slow_but(OFTEN, CASES))
 def test_actions_equal_those_of_torch(case: str) -> None:
     """Far beyond the limits of the observations and of the standard deviation as well."""
     acted = []

@@ -128,6 +128,7 @@ def test_many_data_files(folder, exported, tmp_path, monkeypatch):
     assert files(tmp_path / "back") == files(folder)
 
 
+@pytest.mark.slow
 def test_one_from_elsewhere(copy, folder, tmp_path):
     """Without our own folder it is anybody's: vectors, limits from the data, ends where they are told."""
     shutil.rmtree(copy / "rookery")
@@ -178,12 +179,14 @@ BOOL = {"dtype": "bool", "shape": [1], "names": None}
 @pytest.mark.parametrize(
     ("success", "done", "terminated", "cause"),
     [
-        ((3, 7), None, False, "time limit"),  # success amid the episode, which goes on
+        pytest.param(
+            (3, 7), None, False, "time limit", marks=pytest.mark.slow
+        ),  # success amid the episode, which goes on
         ((3, 20), None, True, "success"),  # and until its end
         pytest.param(
             (), (19, 20), False, "time limit", marks=pytest.mark.slow
         ),  # next.done stands at every recording's end
-        (None, (19, 20), True, "done"),  # where it alone tells
+        pytest.param(None, (19, 20), True, "done", marks=pytest.mark.slow),  # where it alone tells
         pytest.param(None, (3, 4), False, "time limit", marks=pytest.mark.slow),
         pytest.param(None, None, False, "time limit", marks=pytest.mark.slow),
     ],
@@ -208,6 +211,7 @@ def test_the_last_row_says_how_an_episode_ended(copy, tmp_path, success, done, t
         assert episode.facts.success == (None if success is None else bool(success))
 
 
+@pytest.mark.slow
 def test_nothing_of_a_dataset_vanishes_silently(copy, exported, tmp_path, capsys):
     """Names of joints and the environment's state are kept; what is not is told, by the command too."""
     count = pq.read_table(copy / "data" / "chunk-000" / "file-000.parquet").num_rows
@@ -306,6 +310,7 @@ def test_places_and_a_missing_pyarrow(folder, exported, tmp_path, monkeypatch):
     assert not (tmp_path / "x").exists() and not (tmp_path / "y").exists()
 
 
+@pytest.mark.slow
 def test_files_outside_of_the_dataset_are_not_read(folder, tmp_path):
     exported = export_lerobot(Dataset(folder), tmp_path / "exported")
     info = json.loads((exported / "meta/info.json").read_text())

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.policies.datasets import lerobot_videos
@@ -144,6 +145,7 @@ def check(data: Dataset) -> None:
             assert np.abs(np.stack(got).astype(float) - wanted).mean() < 5.0
 
 
+@pytest.mark.slow
 def test_every_episode_gets_its_own_pictures(source: Path, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     data = import_lerobot(source, tmp_path / "ours", describe_json, progress=lambda *at: seen.append(at))
@@ -208,6 +210,7 @@ def test_files_are_decoded_once_and_pictures_not_kept(source: Path, tmp_path: Pa
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "sentence"),
     [
@@ -232,7 +235,7 @@ def test_videos_that_do_not_fit_are_refused(layout: Layout, sentence: str, tmp_p
     assert not data.cameras and data.frames == sum(LENGTHS)
 
 
-@pytest.mark.parametrize("how", ["absolute", "above", "link", "format"])
+@pytest.mark.parametrize("how", slow_but(["above", "link"], ["absolute", "above", "link", "format"]))
 def test_videos_outside_of_the_dataset_are_not_read(source: Path, tmp_path: Path, how: str) -> None:
     folder = Path(shutil.copytree(source, tmp_path / "copy"))
     info = json.loads((folder / "meta" / "info.json").read_text())

@@ -109,6 +109,7 @@ def test_the_bundle_says_who_decides_when(bundle: tuple[Path, Policy]) -> None:
     assert "const unsigned char events[2]" in header
 
 
+@pytest.mark.slow
 def test_golden_vectors_run_over_switches_at_events(bundle: tuple[Path, Policy]) -> None:
     folder, policy = bundle
     golden = np.load(folder / "golden.npz")
@@ -127,6 +128,7 @@ def test_golden_vectors_run_over_switches_at_events(bundle: tuple[Path, Policy])
     assert min(switched) > 15
 
 
+@pytest.mark.slow
 def test_an_event_that_is_no_number_begins_anew(bundle: tuple[Path, Policy]) -> None:
     folder, _ = bundle
     controller, fresh, env = Controller(folder), Controller(folder), ringing_env(1)
@@ -151,6 +153,7 @@ def test_a_vehicle_that_cannot_tell_is_refused(bundle: tuple[Path, Policy]) -> N
         controller.step({name: np.zeros(3, np.float32) for name in has})
 
 
+@pytest.mark.slow
 def test_a_contract_of_other_events_is_refused(bundle: tuple[Path, Policy]) -> None:
     values = json.loads((bundle[0] / "contract.json").read_text())
     near, bell = values["groups"]["point"]["events"]

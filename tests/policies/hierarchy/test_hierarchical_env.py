@@ -310,6 +310,7 @@ def test_training_resumes_bit_for_bit_with_options_under_way(tmp_path: Path) -> 
         assert all(torch.equal(a[k], b[k]) for k in a)
 
 
+@pytest.mark.slow
 def test_shards_give_the_same_bits(tmp_path: Path) -> None:
     file = tmp_path / "skills.toml"
     file.write_text(

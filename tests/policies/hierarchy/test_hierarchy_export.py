@@ -44,6 +44,7 @@ def contract_of(policy: Policy, group: Group) -> Contract:
     return with_stages(describe("fake", {"point": group}, 0.01), {"point": policy})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", slow_but([0], [0, 4]))
 def test_c_and_onnx_answer_as_torch_does_over_switches(memory: int, tmp_path: Path) -> None:
     policy, group = deployed(memory)
@@ -86,6 +87,7 @@ def test_c_follows_other_observations_too(tmp_path: Path) -> None:
             np.testing.assert_allclose(got[i], action[0].numpy(), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_one_skill_with_a_command_is_exported(tmp_path: Path) -> None:
     policy, group = deployed(every=4, skills={"plain": SKILLS["plain"]})
     errors = check_bundle(export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle"))

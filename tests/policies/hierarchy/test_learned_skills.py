@@ -266,6 +266,7 @@ def test_the_divergence_from_the_stored_skill_is_that_of_gaussians() -> None:
     torch.testing.assert_close(got[:, :count], worker.gradients[:, :count], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_skills_that_are_too_weak_learn_to_be_stronger() -> None:
     """Pushes of 0.05 left and right barely reach the origin within an episode; with their high level they learn larger ones."""
     earned = {}

@@ -52,6 +52,7 @@ def test_the_policy_acts_as_its_network_does_and_state_is_kept(history):
     torch.testing.assert_close(one.policy()(obs), want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_dagger_learns_to_see_what_its_teacher_knows():
     env = SpotEnv(32)
     config = DAggerConfig(rollout_steps=8, hidden=(16,), batch=128, epochs=8, learning_rate=3e-3, **SETTINGS)

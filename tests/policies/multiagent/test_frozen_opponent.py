@@ -182,6 +182,7 @@ def test_teams_that_differ_have_no_either_side() -> None:
         FrozenOpponentEnv(rookery.make("drone-hover"), react, EITHER)
 
 
+@pytest.mark.slow
 def test_it_is_trained_evaluated_filmed_and_exported_and_then_an_opponent(
     in_tmp: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -126,6 +126,7 @@ def test_a_stationary_distribution_stays_what_it_is() -> None:
     np.testing.assert_allclose(mass @ change, mass * change.sum(1), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_replicators_grow_as_the_logistic_curve_and_average_to_an_equilibrium() -> None:
     row = np.array([[0.3], [-0.2]])  # the first strategy gains 0.5 more: x1 / x2 = exp(t / 2)
     for steps in (1, 10, 40):

@@ -111,6 +111,7 @@ CONFIG = PPOConfig(
 )
 
 
+@pytest.mark.slow
 def test_ppo_trains_a_gru_that_reads_a_velocity_from_positions(tmp_path, monkeypatch):
     """Acting without knowing the velocity earns -1/3; the last frames' difference shows it."""
     ppo = PPO(Drift(64, history=FRAMES, goal=False), CONFIG)

@@ -166,6 +166,7 @@ def reward(mode: str, **settings) -> float:
     return total / (3 * HORIZON)
 
 
+@pytest.mark.slow
 def test_prediction_pays_where_the_velocity_is_not_measured():
     # Acting without knowing the velocity earns -1/3, knowing it 0, and knowing it but at the first of an episode's 20
     # steps -1/60. A position tells a little of it, for that is where the velocity led.

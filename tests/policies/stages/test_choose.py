@@ -133,7 +133,7 @@ MOST = "mixed, masked"
 WITH_MEMORY = [(kind, memory) for kind in ACTIONS for memory in (0, 5)]
 
 
-@pytest.mark.parametrize(("kind", "memory"), slow_but([("discrete", 0), (MOST, 5)], WITH_MEMORY))
+@pytest.mark.parametrize(("kind", "memory"), slow_but([(MOST, 5)], WITH_MEMORY))
 def test_torch_onnx_and_c_choose_alike(kind: str, memory: int, bundle_of: Bundles, tmp_path: Path) -> None:
     action = ACTIONS[kind]
     policy, folder = bundle_of(kind, memory)
@@ -170,6 +170,7 @@ def test_torch_onnx_and_c_choose_alike(kind: str, memory: int, bundle_of: Bundle
     np.testing.assert_allclose(commands[:, count:], low + (wanted[:, count:] + 1.0) / 2.0 * (high - low), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "memory"), slow_but([(MOST, 5)], WITH_MEMORY))
 def test_the_bundle_proves_itself(kind: str, memory: int, bundle_of: Bundles) -> None:
     _, folder = bundle_of(kind, memory, targets=3)
@@ -197,7 +198,7 @@ def test_the_bundle_proves_itself(kind: str, memory: int, bundle_of: Bundles) ->
     any(shutil.which(tool) is None for tool in (COMPILER, SIZE, EMULATOR)),
     reason="apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm",
 )
-@pytest.mark.parametrize(("kind", "memory"), [("discrete", 0), ("mixed, masked", 5)])
+@pytest.mark.parametrize(("kind", "memory"), slow_but([(MOST, 5)], [("discrete", 0), (MOST, 5)]))
 def test_the_microcontroller_chooses_alike(kind: str, memory: int, bundle_of: Bundles) -> None:
     _, folder = bundle_of(kind, memory)
     assert check_mcu(folder)["mcu_max_error"] <= 1e-5
@@ -212,6 +213,7 @@ OTHER_C = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), slow_but(OTHER_C[:1], OTHER_C))
 def test_c_that_chooses_otherwise_is_found(old: str, new: str, bundle_of: Bundles, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(bundle_of("masked")[1], tmp_path / "bundle"))
@@ -224,6 +226,7 @@ def test_c_that_chooses_otherwise_is_found(old: str, new: str, bundle_of: Bundle
         check_bundle(folder, run_c=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", slow_but([MOST], ACTIONS))
 def test_nan_comes_out_as_nan(kind: str, bundle_of: Bundles, tmp_path: Path) -> None:
     policy, folder = bundle_of(kind)

@@ -49,6 +49,7 @@ def exported(policies: dict[str, Policy], env: Env, folder: Path) -> dict[str, f
     return check_bundle(export_bundle(policies, contract, folder / "bundle"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", slow_but([ATTENTION], [ATTENTION, EXPERTS]), ids=["attention", "experts"])
 def test_ppo_learns_and_the_bundle_proves_it(settings: dict[str, Any], tmp_path: Path) -> None:
     ppo = PPO(FlockEnv(256), dataclasses.replace(BASE, **settings))
@@ -151,6 +152,7 @@ class ToldEnv(SpotEnv):
         return {"eye": self.place.unsqueeze(-1).clone()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", slow_but(["none"], ["none", "gru"]))
 def test_pictures_and_a_state_estimator_go_together(memory: str, tmp_path: Path) -> None:
     config = dataclasses.replace(

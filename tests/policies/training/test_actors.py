@@ -14,6 +14,7 @@ from policies_device import learned
 from policies_drive import Drive
 from policies_fake import FakeEnv
 from pretend_gpu import pretended_gpu
+from sampled import slow_but
 from together import Together, at_once, together
 
 from rookery.experiments.algorithm import begin
@@ -171,7 +172,7 @@ class Watched:
         algorithm.act, algorithm.update = acting, updating  # type: ignore[method-assign]
 
 
-@pytest.mark.parametrize("staleness", [1, 2, 3])
+@pytest.mark.parametrize("staleness", slow_but([2], [1, 2, 3]))
 def test_weights_that_act_are_no_older_than_allowed_and_the_log_says_how_old(staleness: int, tmp_path: Path) -> None:
     config = replace(SAC_SMALL, learning_starts=0, buffer_size=1000, compiled=False)
     made = learners(3, staleness, config)

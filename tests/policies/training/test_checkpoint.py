@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import errno
+import itertools
 import json
 import os
 import resource
@@ -19,6 +20,7 @@ import pytest
 import safetensors.torch
 import torch
 from policies_fake import FakeEnv
+from sampled import slow_but
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.training import checkpoint, store
@@ -67,9 +69,13 @@ def uninterrupted(tmp_path: Path) -> Runner:
     return ppo
 
 
-@pytest.mark.parametrize("critic", ["own", "central"])
-@pytest.mark.parametrize("share", [True, False])
-@pytest.mark.parametrize("memory", ["none", "gru"])
+@pytest.mark.parametrize(
+    ("memory", "share", "critic"),
+    slow_but(
+        [("none", True, "central"), ("none", False, "own"), ("gru", True, "own"), ("gru", False, "central")],
+        itertools.product(("none", "gru"), (True, False), ("own", "central")),
+    ),
+)
 def test_a_resumed_run_is_bit_equal(tmp_path, critic, share, memory):
     size = 5 if memory == "gru" else CONFIG.memory_size
     config = dataclasses.replace(CONFIG, critic=critic, share=share, schedule="linear", memory=memory, memory_size=size)

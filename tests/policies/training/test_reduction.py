@@ -11,6 +11,7 @@ import torch
 from decay import LENGTH, Decay
 from policies_fake import FakeEnv
 from policies_toy import ToyEnv, train
+from sampled import slow_but
 from together import at_once, together
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
@@ -64,8 +65,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("drop", [0, 3, LENGTH])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "drop"),
+    slow_but(
+        [("torch", 0), ("central", LENGTH), *((case, 3) for case in CASES)],
+        [(case, drop) for case in CASES for drop in (0, 3, LENGTH)],
+    ),
+)
 def test_two_halves_of_ppo_equal_the_whole(case, drop):
     config = CASES[case]
     whole, *parts = (PPO(env, config, seed=1) for env in decays(drop))

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from sampled import slow_but
 
 from rookery.robots.own import guard
 from rookery.robots.own.reading import read
@@ -191,7 +192,10 @@ def png(width: int, height: int) -> bytes:
     return guard.PNG + part(b"IHDR", head) + part(b"IDAT", rows) + part(b"IEND", b"")
 
 
-@pytest.mark.parametrize("asset", ["texture type='2d'", "hfield size='1 1 1 1'"])
+PICTURES = ("texture type='2d'", "hfield size='1 1 1 1'")
+
+
+@pytest.mark.parametrize("asset", slow_but(PICTURES[:1], PICTURES))
 def test_a_picture_that_unpacks_to_gigabytes_is_a_sentence(folder, asset):
     file = folder / "robot.xml"
     file.write_text(mjcf(f"<asset><{asset} name='a' file='a.png'/></asset>"))

@@ -11,6 +11,7 @@ import pybullet_data
 import pytest
 import torch
 from own_files import write_robot
+from sampled import slow_but
 
 import rookery
 from rookery.cli.main import main
@@ -57,7 +58,7 @@ def test_frankas_urdf_is_the_panda():
         )
 
 
-@pytest.mark.parametrize("task", ["table-reach", "table-push", "table-pick-place"])
+@pytest.mark.parametrize("task", slow_but(["table-push"], ["table-reach", "table-push", "table-pick-place"]))
 def test_frankas_urdf_does_our_pandas_tasks(task):
     assert done(str(FRANKA), task) == 1.0
 
@@ -99,7 +100,7 @@ def test_the_templates_arm(tmp_path):
     assert rookery.make("panda-lift", config={"robot": "my_own"}).unwrapped.task.model.name == "my_own"
 
 
-@pytest.mark.parametrize("task", ["table-reach", "table-push"])
+@pytest.mark.parametrize("task", slow_but(["table-push"], ["table-reach", "table-push"]))
 def test_five_joints(task, tmp_path):
     """The hand fixed to the wrist: its spin follows from its place."""
     file = write_robot(tmp_path, "arm", change=('name="spin" type="revolute"', 'name="spin" type="fixed"'))
@@ -107,6 +108,7 @@ def test_five_joints(task, tmp_path):
     assert done(str(file), task) == 1.0
 
 
+@pytest.mark.slow
 def test_an_mjcf_of_the_arm_is_the_arm(tmp_path):
     """Saved as MJCF with motors, and with fewer of its hinges named as the arm's."""
     m = load_arm(write_robot(tmp_path, "arm")).model

@@ -19,10 +19,10 @@ DATA = Path(pybullet_data.getDataPath())
     ("file", "mass"),
     [
         ("a1/a1.urdf", 12.458),
-        ("aliengo/aliengo.urdf", 20.638),
+        pytest.param("aliengo/aliengo.urdf", 20.638, marks=pytest.mark.slow),
         ("laikago/laikago_toes_zup.urdf", 25.567),
-        ("quadruped/spirit40.urdf", 11.51),
-        ("quadruped/vision60.urdf", 26.9),
+        pytest.param("quadruped/spirit40.urdf", 11.51, marks=pytest.mark.slow),
+        pytest.param("quadruped/vision60.urdf", 26.9, marks=pytest.mark.slow),
     ],
 )
 def test_public_quadrupeds_stand(file, mass):

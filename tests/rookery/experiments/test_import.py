@@ -243,6 +243,7 @@ def test_statistics_beside_the_file(tmp_path):
     torch.testing.assert_close(open_run(folder)[0]["drone"](obs), wanted, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_command_makes_a_run_that_eval_and_export_take(tmp_path, capsys):
     file, _ = ppo(tmp_path)
     assert main(["import", str(file), TASK, "--out", str(tmp_path / "run"), "--json"]) == 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.experiments.judging import interface_of, judging
@@ -100,6 +101,7 @@ def test_eval_judges_by_the_registered_task_and_says_first_what_is_not(untrained
     assert len(said) == 1
 
 
+@pytest.mark.slow
 def test_a_hover_that_commands_no_roll_and_no_pitch_fails(tmp_path, capsys):
     """Within .4 s nobody falls: the horizon is the registered task's too."""
     for name, config in (("short", {"episode_s": 0.4, "settled_s": 0.2, "success_m": 2.5}), ("whole", {})):
@@ -132,7 +134,18 @@ def test_the_gate_refuses_a_policy_that_acts_on_what_the_simulation_alone_knows(
     assert json.loads(capsys.readouterr().out)["success_rate"] == 1.0
 
 
-@pytest.mark.parametrize("name", sorted(zoo()))
+OF_EACH_FAMILY = (
+    "drone-hover-any",
+    "swarm-surround",
+    "volley-solo-bump",
+    "go2-velocity",
+    "go2-navigate",
+    "panda-lift",
+    "MT10",
+)
+
+
+@pytest.mark.parametrize("name", slow_but(OF_EACH_FAMILY, sorted(zoo())))
 def test_policies_of_the_zoo_are_judged_in_the_task_that_their_contract_keeps(name):
     """None was trained for an exam of its own; robots, scenes and observations are theirs."""
     _, contract = open_run(zoo()[name])
@@ -142,6 +155,7 @@ def test_policies_of_the_zoo_are_judged_in_the_task_that_their_contract_keeps(na
     assert full_config(task, judged.config) == full_config(task, contract.task_config)
 
 
+@pytest.mark.slow
 def test_a_policy_with_a_robot_of_its_own_passes_and_the_report_names_it(tmp_path, capsys):
     assert gate_of(zoo()["drone-hover-any"], tmp_path, "--json") == 0
     out, err = capsys.readouterr()

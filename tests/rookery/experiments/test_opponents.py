@@ -42,6 +42,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_run_is_trained_against_others_and_resumed_with_the_same_bits(in_tmp: Path) -> None:
     """Resumed halfway, and from another place, since both folders were moved together."""
     trained(STEP, Path("pool/old"), seed=5)

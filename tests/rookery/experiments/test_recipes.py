@@ -60,7 +60,7 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
-QUICK = ("drone-hover-gru", "table-push")
+QUICK = ("drone-hover-gru",)
 """Policies that `make test` reproduces; `make test-all` does so with every one."""
 
 
@@ -223,6 +223,7 @@ def test_a_short_stage_has_fewer_worlds_but_some_updates(steps, scale, worlds):
         assert short.runner.total_steps >= UPDATES * worlds * short.algorithm_config.rollout_steps
 
 
+@pytest.mark.slow
 def test_a_stopped_reproduction_goes_on_and_ends_with_the_same_bits(tmp_path):
     """Stopped before each stage has its first checkpoint; what is done stays as it is."""
     recipe = read_recipe(write(tmp_path, SHORT))
@@ -250,6 +251,7 @@ def test_a_stopped_reproduction_goes_on_and_ends_with_the_same_bits(tmp_path):
     assert smooth.chain.find(Perceptron).hidden == (20, 20)  # 16 and the four last actions
 
 
+@pytest.mark.slow
 def test_a_recipe_may_change_where_nothing_of_it_is_done(tmp_path):
     """Its last stage is another before that begins; a change of what is done is refused."""
     made, announced = tmp_path / "made", []

@@ -24,6 +24,18 @@ from rookery.sim2real.contract import Contract
 from rookery.tasks.registry import TASKS
 
 every_task = pytest.mark.parametrize("task", sorted(TASKS))
+FAMILIES = (
+    "drone-hover",
+    "swarm-surround",
+    "volley-solo-bump",
+    "go2-velocity",
+    "table-push",
+    "panda-lift",
+)
+"""Tasks whose command lines and files `make test` reads; `make test-all` takes all."""
+FEW_TASKS = pytest.mark.parametrize("task", slow_but(FAMILIES, sorted(TASKS)))
+TRAINED = ("drone-hover", "go2-velocity", "table-push")
+"""Tasks that `make test` trains; `make test-all` trains all."""
 
 
 def parsed(*words: object) -> Parsed:
@@ -37,7 +49,7 @@ def test_every_task_has_a_preset(task):
     assert preset(task) != RunSettings(task=task, engine=TASKS[task].engines[0])
 
 
-@every_task
+@FEW_TASKS
 def test_the_command_line_without_options_is_the_preset(task):
     """The rollout length once took the place of the total steps: 29 of 48 tasks stopped after one update."""
     settings = parsed(task).settings
@@ -54,20 +66,7 @@ def test_the_command_line_without_options_is_the_preset(task):
     assert short == dataclasses.replace(settings, runner=dataclasses.replace(settings.runner, total_steps=7))
 
 
-FAMILIES = (
-    "drone-hover",
-    "swarm-surround",
-    "volley-solo-bump",
-    "go2-velocity",
-    "table-push",
-    "panda-lift",
-)
-"""Tasks that `make test` trains; `make test-all` trains all."""
-
-
-@pytest.mark.parametrize(
-    "task", [t if t in FAMILIES else pytest.param(t, marks=pytest.mark.slow) for t in sorted(TASKS)]
-)
+@pytest.mark.parametrize("task", slow_but(TRAINED, sorted(TASKS)))
 def test_every_task_trains_from_its_preset(task, tmp_path):
     """One iteration with the worlds, the rollout and the settings of the preset; only its end is brought forward."""
     settings = preset(task)
@@ -81,7 +80,7 @@ def test_every_task_trains_from_its_preset(task, tmp_path):
     assert (result["stopped"], result["steps"]) == ("time", wanted)
 
 
-@every_task
+@FEW_TASKS
 def test_presets_round_trip_through_toml(task):
     for algorithm in ALGORITHMS:
         settings = preset(task, algorithm)
@@ -184,7 +183,7 @@ def test_the_mirror_is_an_option():
     assert not parsed("go2-velocity", "--no-mirror").settings.algorithm_config.mirror
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "dagger", "bc", "sac", "td3"])
+@pytest.mark.parametrize("algorithm", slow_but(["ppo", "td3"], ["ppo", "dagger", "bc", "sac", "td3"]))
 def test_the_encoder_is_an_option(algorithm):
     for words, wanted in ((("--encoder", "cnn"), "cnn"), ((), "none")):
         assert parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config.encoder == wanted
@@ -193,8 +192,13 @@ def test_the_encoder_is_an_option(algorithm):
     assert (found.encoder, found.encoder_options) == ("attention", ("size=16", "heads=2"))
 
 
-@pytest.mark.parametrize("algorithm", ["sac", "td3"])
-@pytest.mark.parametrize("kind", ["critic-hypersphere", "critic-batch-norm"])
+@pytest.mark.parametrize(
+    ("algorithm", "kind"),
+    slow_but(
+        [("sac", "critic-hypersphere"), ("td3", "critic-batch-norm")],
+        [(a, kind) for a in ("sac", "td3") for kind in ("critic-hypersphere", "critic-batch-norm")],
+    ),
+)
 def test_the_kind_of_critics_is_an_option(algorithm, kind):
     for words, wanted in ((("--hidden", 8, 8, f"--{kind}"), True), ((f"--no-{kind}",), False), ((), False)):
         found = parsed("drone-hover", "--algorithm", algorithm, *words).settings.algorithm_config
@@ -211,7 +215,10 @@ def test_trackers_are_a_repeatable_option(tmp_path):
     assert once.runner.trackers == ("none",)
 
 
-@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(RunnerConfig) if f.name != "trackers"])
+RUNNER = [f.name for f in dataclasses.fields(RunnerConfig) if f.name != "trackers"]
+
+
+@pytest.mark.parametrize("field", slow_but(["total_steps", "target_success"], RUNNER))
 def test_every_setting_of_the_runner_is_an_option(field):
     value = 7 if field not in ("target_success",) else 0.5
     option = "--steps" if field == "total_steps" else "--" + field.replace("_", "-")
@@ -328,7 +335,7 @@ def test_the_help_of_a_task_imports_no_torch():
     assert "--learning-rate" in done.stdout and "(default: 0.003)" in done.stdout
 
 
-@pytest.mark.parametrize("name", slow_but(["droq", "ddpg"], VARIANTS))
+@pytest.mark.parametrize("name", slow_but(["droq"], VARIANTS))
 def test_a_variant_is_its_algorithm_with_other_settings(name, tmp_path):
     data = "demos" if VARIANTS[name].without else None
     plain = dataclasses.replace(preset("drone-hover", VARIANTS[name].algorithm), data=data)

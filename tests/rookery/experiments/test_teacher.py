@@ -145,6 +145,7 @@ def test_a_controller_teaches_some_actions_and_a_policy_the_others(tmp_path: Pat
     assert frames.abs().max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_policy_of_another_task_teaches_where_its_terms_are(tmp_path: Path) -> None:
     """What it gives is its action for the terms that both tasks have."""
     env = rookery.make("go2arm-loco-manipulation", 4, seed=1)
@@ -205,6 +206,7 @@ def test_what_cannot_teach_is_refused(tmp_path: Path) -> None:
         make_teacher(None, env)
 
 
+@pytest.mark.slow
 def test_the_command_line_teaches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "student"
     small = ["--num-envs", "8", "--steps", "4096", "--hidden", "16", "--rollout-steps", "16"]

@@ -350,6 +350,9 @@ def test_two_machines_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         nodes.shutdown()
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -362,8 +365,14 @@ def test_two_machines_of_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "no Ray cluster answers at 127.0.0.1:9: start one with `ray start",
         ),
         (["--staleness", "1"], "--staleness 1 is of several processes: give --workers 2 or more"),
-        (["--worker-cpus", "2"], "--worker-cpus 2.0 is of several processes: give --workers 2 or more"),
-        (["--ray", "10.0.0.4:6379"], "--ray 10.0.0.4:6379 is of several processes: give --workers 2 or more"),
+        pytest.param(
+            ["--worker-cpus", "2"], "--worker-cpus 2.0 is of several processes: give --workers 2 or more", marks=SLOW
+        ),
+        pytest.param(
+            ["--ray", "10.0.0.4:6379"],
+            "--ray 10.0.0.4:6379 is of several processes: give --workers 2 or more",
+            marks=SLOW,
+        ),
         (["--workers", "1", "--staleness", "1"], "one worker learns while the others act: give --workers 2 or more"),
         (["--workers", "2", "--staleness", "-1"], "--staleness must be at least 0, got -1"),
         (["--workers", "2", "--viewer"], "--viewer shows a training in this process"),

@@ -320,6 +320,7 @@ def test_human_without_a_screen_is_one_sentence(monkeypatch: pytest.MonkeyPatch)
             make("rookery/drone-hover-v0", render_mode="human")
 
 
+@pytest.mark.slow
 def test_human_shows_every_reset_and_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a screen that only counts what it is shown."""
     shown: list[np.ndarray] = []

@@ -37,7 +37,7 @@ def run_small(script: Path, amount: int, trainer: str, folder: Path, monkeypatch
 @pytest.mark.parametrize(
     ("name", "amount", "trainer"),
     [
-        ("skrl_ippo", 32, "SequentialTrainer"),
+        pytest.param("skrl_ippo", 32, "SequentialTrainer", marks=pytest.mark.slow),
         ("skrl_mappo", 32, "SequentialTrainer"),
         ("torchrl", 1, "ClipPPOLoss"),
         ("pettingzoo", 20, "ParallelEnv"),

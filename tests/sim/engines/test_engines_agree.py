@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.sim.engines import make_world
 from rookery.sim.engines.pybullet.contact import restitution
@@ -99,7 +100,7 @@ def period(theta: float, mass: float, length: float, inertia: float) -> float:
     return 2 * math.pi / a * math.sqrt(inertia / (mass * G * length))
 
 
-@pytest.mark.parametrize("theta", [0.05, 2.5])
+@pytest.mark.parametrize("theta", slow_but([2.5], [0.05, 2.5]))
 def test_pendulum_has_its_period_and_keeps_its_energy(make: Make, theta: float) -> None:
     world = make(PENDULUM, dt=0.001)
     hinge = world.joints(["hinge"])
@@ -120,7 +121,7 @@ def test_pendulum_has_its_period_and_keeps_its_energy(make: Make, theta: float) 
     assert abs(energy + 0.7 * G * 0.5 * math.cos(theta)) < 0.01 * scale
 
 
-@pytest.mark.parametrize("damping", [20, 40, 100])
+@pytest.mark.parametrize("damping", slow_but([40], [20, 40, 100]))
 def test_ball_bounces_to_e_squared_of_its_height(make: Make, damping: int) -> None:
     """Contacts of stiffness 1e4 1/s^2 with three dampings: e = 0.74, 0.57 and 0.30."""
     contact = f'solref="-10000 -{damping}" solimp="0.95 0.95 0.001"'

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from pretend_gpu import There, pretended_gpu
+from sampled import slow_but
 from torch import Tensor
 
 import rookery
@@ -45,7 +46,7 @@ def same(mine: Any, its: Any, where: str = "") -> None:
         assert mine is None and its is None, where
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", slow_but(["drone-hover", "volley-1v1"], TASKS))
 def test_it_gives_what_the_environment_gives(task: str, monkeypatch) -> None:
     one = rookery.make(task, N, seed=2, config=TASKS[task])
     below = rookery.make(task, N, seed=2, config=TASKS[task])

@@ -283,6 +283,7 @@ def test_one_that_runs_out_of_memory_is_lost(allocate):
     assert isinstance(error, ProcessLost) and "shard 3 ran out of memory" in str(error)
 
 
+@pytest.mark.slow
 def test_a_loss_that_nobody_wants_to_survive_is_a_sentence_and_ends_all(hooks):
     before = left_in_memory()
     env = sharded()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled import slow_but
 from torch import Tensor
 
 import rookery
@@ -52,7 +53,18 @@ def same_info(a: dict[str, Any], b: dict[str, Any]) -> None:
     same(a, b, "info")
 
 
-@pytest.mark.parametrize("task", ON_MUJOCO)
+OF_EACH_KIND = (
+    "go2-velocity",
+    "go2arm-reach",
+    "table-push",
+    "table-drawer-open",
+    "panda-stack",
+    "hand-grasp",
+    "dual-panda-handover",
+)
+
+
+@pytest.mark.parametrize("task", slow_but(OF_EACH_KIND, ON_MUJOCO))
 def test_a_shard_gives_the_worlds_of_the_whole(task: str) -> None:
     arguments: dict[str, Any] = {"task": task, "engine": "mujoco", "seed": 5, "randomize": "default"}
     arguments |= {"fixed": None, "config": {}}

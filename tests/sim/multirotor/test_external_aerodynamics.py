@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
@@ -84,14 +85,21 @@ def reference(name: str, drone: str, kind: str) -> Tensor:
     return fly("rotor", "realistic", drone, kind, rows(*start), torch.tensor([target]), speed)
 
 
-@pytest.mark.parametrize("name", FLIGHTS)
-@pytest.mark.parametrize(
-    ("engine", "drone", "kind"),
-    [
+FLOWN = [
+    (name, *flown)
+    for flown in (
         ("mujoco", "crazyflie21", "ctbr"), ("mujoco", "crazyflie21", "rotor_thrust"), ("pybullet", "crazyflie21", "ctbr"),
         ("mujoco", "iris", "velocity"), ("mujoco", "cf2x", "attitude"),
-    ],
-)  # fmt: skip
+    )
+    for name in FLIGHTS
+]  # fmt: skip
+QUICK = [
+    *((name, "mujoco", "crazyflie21", "ctbr") for name in FLIGHTS), ("tilted", "pybullet", "crazyflie21", "ctbr"),
+    ("near ground", "mujoco", "iris", "velocity"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "engine", "drone", "kind"), slow_but(QUICK, FLOWN))
 def test_flights_are_those_of_the_rotor_engine(name, engine, drone, kind):
     """Within 5 mm (the published margin is 2 cm) and half a degree; without the air they are several times as far off."""
     start, target, speed = FLIGHTS[name]
@@ -162,7 +170,7 @@ EFFECTS = {
 }
 
 
-@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("effect", slow_but(["gyroscopic", "ground effect", "wind", "wake, realistic"], EFFECTS))
 def test_each_effect_alone_is_that_of_the_rotor_engine(effect):
     """What it changes in the accelerations over one physics step, at random states of two drones, one below the other.
 
@@ -236,8 +244,11 @@ def thrown(engine: str, effects: Effects, mass: float = 0.047) -> Tensor:
     return b.state[0, 0].clone()
 
 
-@outside
-@pytest.mark.parametrize("effects", [{"ball_drag": True}, {"ball_lift": True}, {"wind_speed": 5.0, "ball_drag": True}])
+BALLS: list[dict[str, Any]] = [{"ball_drag": True}, {"ball_lift": True}, {"wind_speed": 5.0, "ball_drag": True}]
+THROWN = [(engine, effects) for engine in ("mujoco", "pybullet") for effects in BALLS]
+
+
+@pytest.mark.parametrize(("engine", "effects"), slow_but([*THROWN[:3], THROWN[5]], THROWN))
 def test_balls_fly_as_on_the_rotor_engine(engine, effects):
     fx = replace(NONE, **effects)
     wanted = thrown("rotor", fx)

@@ -42,6 +42,7 @@ def test_two_processes_draw_what_one_does(model, backend):
     assert len({picture.tobytes() for picture, _ in alone}) == 9
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_is_an_error(model):
     with FramePainter(model, 96, 64, "software", processes=2) as painter:
         workers = list(painter._workers)
@@ -54,6 +55,7 @@ def test_a_process_that_ends_is_an_error(model):
     assert all(worker._process.poll() is not None for worker in workers)
 
 
+@pytest.mark.slow
 def test_a_video_that_is_given_up_ends_its_processes(model):
     with FramePainter(model, 96, 64, "software", processes=2) as painter:
         workers = list(painter._workers)

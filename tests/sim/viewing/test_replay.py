@@ -98,6 +98,7 @@ def test_an_episode_plays_at_its_speed_and_begins_anew_at_its_end(timeline, monk
     assert timeline._slider.value == timeline.now
 
 
+@pytest.mark.slow
 def test_a_rally_is_recorded_until_it_ends_and_told_line_by_line():
     server, _ = open_server(port=0)
     env = rookery.make("volley-solo-bump", 1, config={"episode_s": 2.0})

@@ -278,6 +278,7 @@ def test_markers_of_every_shape_are_drawn_and_go(page):
     assert not marks._drawn
 
 
+@pytest.mark.slow
 def test_tasks_side_by_side_are_drawn_each_with_its_own_model(page):
     viewer = watch(page, "MT10", 10)
     viewer.step()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sampled import slow_but
 from scipy.stats import binomtest
 
 import rookery
@@ -56,7 +57,10 @@ def test_profiles_of_the_package():
         profile_of("hand-cube")
 
 
-@pytest.mark.parametrize("task", ["drone-hover", "go2arm-loco-manipulation", "table-push", "volley-solo-bump"])
+PROFILED = ("drone-hover", "go2arm-loco-manipulation", "table-push", "volley-solo-bump")
+
+
+@pytest.mark.parametrize("task", slow_but([t for t in PROFILED if not t.startswith("go2arm")], PROFILED))
 def test_all_factors_of_tasks_are_known(task):
     """A profile may name every factor of every task of the package, and the limits of a factor contain its nominal value."""
     env = rookery.make(task, 1)

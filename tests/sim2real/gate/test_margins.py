@@ -73,6 +73,7 @@ def test_margins_of_thresholds(tmp_path):
     assert not {"observation_bias", "observation_drift"} & {m.factor for m in found.margins}  # no term declares any
 
 
+@pytest.mark.slow
 def test_success_under_noise_is_that_of_its_distribution(tmp_path):
     """The angle has a standard deviation of NOISE times the factor, and may not exceed acos(STRAIGHT) in 10 steps."""
     found = margin(report(tmp_path, episodes=400), "observation_noise")
@@ -83,6 +84,7 @@ def test_success_under_noise_is_that_of_its_distribution(tmp_path):
     assert found.beyond is not None and found.value < 2.6 and found.beyond > 2.3
 
 
+@pytest.mark.slow
 def test_success_under_packet_loss_is_that_of_its_distribution(tmp_path):
     """Commands get lost with a probability each; the age of what acts grows by a step with each in a row."""
     found = margin(report(tmp_path, episodes=400, ranges={"action_dropout": (0.0, 0.6)}), "action_dropout")
@@ -227,6 +229,7 @@ def test_an_odd_number_of_physics_steps_is_divided_as_it_can(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_combinations_find_the_corner(tmp_path):
     """Success is 1 - offset - other: 0.85 on average over [0, 0.15] each, 0.7 at the worst corner."""
     path = profile(tmp_path, {"offset": (0.0, 0.15), "other": (0.0, 0.15)})

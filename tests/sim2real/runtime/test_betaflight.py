@@ -284,8 +284,12 @@ def failsafe(bench: Bench, procedure: int, delay: int = 2) -> None:
     assert bench.client.ask(76, struct.pack("<BBHBHB", delay, 60, 1450, 2, 100, procedure))[0] == ">"
 
 
-@pytest.mark.parametrize("way", ["silence", "switch"])
-@pytest.mark.parametrize("procedure", ["land", "drop"])
+@pytest.mark.parametrize(
+    ("procedure", "way"),
+    slow_but(
+        [("land", "silence"), ("drop", "switch")], [(p, w) for p in ("land", "drop") for w in ("silence", "switch")]
+    ),
+)
 def test_its_failsafe(bench: Bench, way: str, procedure: str) -> None:
     failsafe(bench, 0 if procedure == "land" else 1)
     climb(bench)
@@ -326,6 +330,7 @@ def test_yamspy_flies_our_vehicle(tmp_path: Path) -> None:
 # -- our link on our board, in lock-step -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_takes_off_hovers_and_lands(hover_bundle: Path) -> None:
     with closing(BoardFlight(hover_bundle, seconds=2.0)) as flight:
         flight.begin()
@@ -409,7 +414,7 @@ FAULTS: dict[str, tuple[Callable[[BoardFlight], None], str]] = {
     "cut": (cut, "silent"), "deaf": (deaf, ""), "blind": (blind, "stale"), "frozen": (frozen, "frozen"),
     "NaN": (not_a_number, "not_finite"), **RUNTIME_FAULTS,
 }  # fmt: skip
-QUICK_FAULTS = ("blind", "hung, no watchdog", "killed")
+QUICK_FAULTS = ("blind", "hung, no watchdog")
 
 
 @pytest.mark.parametrize("fault", slow_but(QUICK_FAULTS, FAULTS))

@@ -326,6 +326,7 @@ def test_drives_stop_where_their_master_is_gone(
 # -- our link on our drives ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["reach_bundle", pytest.param("drawer_bundle", marks=pytest.mark.slow)])
 def test_a_policy_does_its_task_over_canopen(name: str, request: pytest.FixtureRequest) -> None:
     """And no drive's limit is reached, nor a joint out of its window, on the way there and home."""
@@ -411,7 +412,7 @@ FAULTS: dict[str, tuple[Callable[[CanReach], None], str]] = {
 }  # fmt: skip
 
 
-QUICK = ("killed", "following error")
+QUICK = ("following error",)
 
 
 @pytest.mark.parametrize("fault", [f if f in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FAULTS])
@@ -464,6 +465,7 @@ def test_arming_resets_a_drive_s_fault(reach_bundle: Path) -> None:
 # -- refusals ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_wrong_addresses_are_refused(reach_bundle: Path, walk_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rookery.sim2real.links.drive_setup.ANSWER_S", 0.05)  # nobody is there
 

@@ -48,7 +48,9 @@ class Judged:
         assert np.linalg.norm(own.estimates["velocity"] - flight.vehicle.truth()["velocity"]) < 0.2
 
 
-@pytest.mark.parametrize("command", [(0.5, 0.0, 0.0), (-0.3, 0.2, 0.5)])
+@pytest.mark.parametrize(
+    "command", [pytest.param((0.5, 0.0, 0.0), marks=pytest.mark.slow), (-0.3, 0.2, 0.5)], ids=["ahead", "all ways"]
+)
 def test_velocity_and_place(walk_bundle: Path, command: tuple[float, ...]) -> None:
     """At 50 Hz; legged_gym's tasks train with a uniform noise of 0.1 m/s on the velocity."""
     of = Judged(walk_bundle, command, 6.0)

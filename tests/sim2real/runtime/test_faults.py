@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sampled import slow_but
 
 from rookery.sim2real.runtime.pilot import ARM_S, LOST_S, Phase
 from rookery.sim2real.runtime.reading import Reading
@@ -128,9 +129,10 @@ def check(fly: Callable[..., Flight], bundle: Path, fault: str, strike: Callable
                 assert flight.lands(hardest), (fault, k)
 
 
+@pytest.mark.parametrize("times", slow_but([1], [1, 2]))
 @pytest.mark.parametrize("fault", list(FAULTS))
-def test_a_safe_state_within_80_ms(hover_bundle: Path, fault: str) -> None:
-    check(Flight, hover_bundle, fault, FAULTS[fault], 2)
+def test_a_safe_state_within_80_ms(hover_bundle: Path, fault: str, times: int) -> None:
+    check(Flight, hover_bundle, fault, FAULTS[fault], times)
 
 
 @pytest.mark.slow
@@ -139,9 +141,10 @@ def test_a_hundred_times(hover_bundle: Path, fault: str) -> None:
     check(Flight, hover_bundle, fault, FAULTS[fault], 100)
 
 
-def test_it_flies_on_when_a_third_of_the_measurements_is_lost(hover_bundle: Path) -> None:
+@pytest.mark.parametrize("seeds", slow_but([1], [1, 3]))
+def test_it_flies_on_when_a_third_of_the_measurements_is_lost(hover_bundle: Path, seeds: int) -> None:
     """Or comes down: what it must not do is to fall, or to go on by old measurements."""
-    for seed in range(3):
+    for seed in range(seeds):
         flight = Flight(hover_bundle, seed=seed)
         flight.begin()
         rng = np.random.default_rng(seed)

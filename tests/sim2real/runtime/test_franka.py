@@ -188,6 +188,7 @@ def test_a_policy_does_its_task_on_franka_sim(
     assert nearest(log, what, goal) < radius
 
 
+@pytest.mark.slow
 def test_refusals(reach_bundle: Path, walk_bundle: Path) -> None:
     bundle = str(reach_bundle)
     with alone():

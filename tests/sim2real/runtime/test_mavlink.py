@@ -193,6 +193,7 @@ def armed(connection: mavutil.mavfile) -> bool:
     return bool(beat(connection).base_mode & mav.MAV_MODE_FLAG_SAFETY_ARMED)
 
 
+@pytest.mark.slow
 def test_refusals(hover_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port(2)
     bundle = str(hover_bundle)

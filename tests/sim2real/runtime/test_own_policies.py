@@ -117,6 +117,7 @@ def legs(contract: Contract) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_legs_too(walk_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     values = legs(Contract.read(walk_bundle))
     (tmp_path / "contract.json").write_text(json.dumps(values))

@@ -327,6 +327,7 @@ def refused(bundle: Path, url: str, topics: Topics, server: Any = None) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_wrong_addresses_and_other_robots_are_refused(reach_bundle: Path) -> None:
     empty = Topics()
     assert "must name the network interface" in refused(reach_bundle, "ros2://", empty)

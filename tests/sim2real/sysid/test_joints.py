@@ -51,6 +51,7 @@ def bullet_log():
     return log_of(TRUTH, Motion(seconds=8.0))
 
 
+@pytest.mark.slow
 def test_parameters_of_the_other_engine_are_found_within_5_percent_and_their_intervals(bullet_log):
     found = identify(
         JointProblem(nominal_leg(), bullet_log, joint_parameters(nominal_leg(), QUICK)), ("delay", "armature")
@@ -144,6 +145,7 @@ def test_a_real_go2_is_predicted_on_motion_that_was_not_fitted(go2_report):
     assert unseen["identified"]["all"] < 1.3 * fitted["identified"]["all"]
 
 
+@pytest.mark.slow
 def test_dry_friction_of_a_real_go2s_knees_is_above_that_of_its_other_joints(go2_report):
     """Inverse dynamics of the same log, by least squares, give knees 0.8 to 1.5 N m and others 0.2 to 0.4."""
     by_name = {e.parameter.name: e for e in go2_report.identified.parameters}
@@ -153,6 +155,7 @@ def test_dry_friction_of_a_real_go2s_knees_is_above_that_of_its_other_joints(go2
         assert knee.interval.low > max(by_name[f"friction:{leg}_{part}"].value for part in ("hip", "thigh"))
 
 
+@pytest.mark.slow
 def test_residuals_of_a_real_robot_are_worth_far_fewer_samples_than_there_are(go2_report):
     assert go2_report.identified.fit.weights.effective < 0.15 * go2_report.samples * 12
 
@@ -176,6 +179,7 @@ def test_a_wrong_sample_rate_is_told_from_wrong_velocities():
     assert "all joints by about the same factor, so the sample period may be 5 ms and not 5.5 ms" in slow.notes[-1]
 
 
+@pytest.mark.slow
 def test_a_report_is_applied_to_another_log(go2_report, tmp_path):
     robot = find_robot("go2")
     write_json(tmp_path / "report.json", go2_report)

@@ -216,7 +216,7 @@ TOLD_TO_STAND = {"stand_share": 1.0}
 USUAL = {"stand_share": 0.1, "resample_s": 1.0}
 
 
-QUICK = ("go2", SIZES[0], SIZES[2], "quadruped/vision60.urdf")
+QUICK = ("go2",)
 
 
 @pytest.fixture(

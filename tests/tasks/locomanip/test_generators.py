@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sampled import slow_but
 
 from rookery.sim.errors import RookeryError
 from rookery.tasks.locomanip import generators as gen
@@ -33,7 +34,7 @@ def seen_from(x, i):
     return rotate(back, x.pos - x.object_pos[i]), multiply(back, x.quat)
 
 
-@pytest.mark.parametrize("family", gen.FAMILIES)
+@pytest.mark.parametrize("family", slow_but(["open-door", "pick-box"], gen.FAMILIES))
 def test_two_hundred_pass_the_loader_and_come_from_the_seed(family, tmp_path):
     whole = gen.generate(family)
     save(tmp_path / "a.npz", whole)

@@ -99,6 +99,7 @@ def test_the_walking_policy_goes_where_it_is_commanded() -> None:
     env.close()
 
 
+@pytest.mark.slow
 def test_the_scripted_walk_reaches_goals() -> None:
     from rookery.policies.training.evaluate import evaluate
 

@@ -86,6 +86,7 @@ def test_arms_that_hold_something_are_left_alone():
     assert torch.equal(moved, ~held) and 2 <= held.sum() <= 40
 
 
+@pytest.mark.slow
 def test_a_corrected_arm_is_closer_to_its_goal():
     """Of a robot that stands and keeps its arm where it was."""
     errors = []

@@ -7,6 +7,7 @@ import math
 import mujoco
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
@@ -127,7 +128,7 @@ class Contacts:
                     self.deepest = max(self.deepest, -c.dist)
 
 
-@every_task
+@pytest.mark.parametrize("name", slow_but(["drawer_close", "window_open"], TASKS))
 def test_the_expert_does_it_and_forces_nothing(name):
     env, obs = make(name, 40)
     act = env.task.controller()

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
@@ -29,7 +30,7 @@ def make(cls: type[MetaWorldTask], n: int, seed: int = 0) -> tuple[VecEnv, MetaW
     return env, task
 
 
-@pytest.mark.parametrize("cls", STEPS)
+@pytest.mark.parametrize("cls", slow_but([DoorClose, SweepInto], STEPS))
 def test_the_expert_does_it(cls):
     env, task = make(cls, 24)
     act = task.controller()

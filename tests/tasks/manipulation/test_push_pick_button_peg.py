@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
@@ -33,7 +34,7 @@ def still(task: MetaWorldTask) -> None:
     task.closing.zero_()
 
 
-@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("name", slow_but(["pick", "button"], TASKS))
 def test_the_expert_does_it(name):
     env, task = make(TASKS[name], 40)
     act = task.controller()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 
 from rookery.sim.engines import make_world
 from rookery.sim.envs.vec_env import VecEnv
@@ -313,7 +314,7 @@ def test_what_a_station_sees_has_one_size_for_any_number(stations: int, users: i
     assert torch.isfinite(obs["drone"]).all()
 
 
-@pytest.mark.parametrize("engine", ["mujoco", "rotor"])
+@pytest.mark.parametrize("engine", slow_but(["rotor"], ["mujoco", "rotor"]))
 def test_the_baseline_covers(engine: str) -> None:
     env = make(16, engine=engine, episode_s=30.0)
     controller = env.task.controller()

@@ -132,6 +132,7 @@ def test_a_crash_of_an_agent_ends_its_world():
     assert t.causes[int(info["episode"]["cause"][0]) - 1] == "collision"
 
 
+@pytest.mark.slow
 def test_the_wake_makes_it_harder_to_stay_beneath():
     """With the PID cascade, stations that do not move: as large errors beneath as beside without the wake, larger with it."""
     options = {"station": "keep", "upper": "hover"}
@@ -142,6 +143,7 @@ def test_the_wake_makes_it_harder_to_stay_beneath():
     assert still["beneath_error_m"].mean() < 1.2 * still["beside_error_m"].mean()
 
 
+@pytest.mark.slow
 def test_the_published_wake_needs_depth():
     options = {"station": "keep", "upper": "hover", "effects": "volleybots", "episode_s": 6.0}
     near = fly(make(4, "rotor", **options), 600)

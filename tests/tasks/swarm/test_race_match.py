@@ -68,6 +68,7 @@ def test_when_the_time_is_up_the_leader_wins() -> None:
     assert winners(task) == [None] * 3
 
 
+@pytest.mark.slow
 def test_the_script_against_itself_wins_as_often_from_either_side() -> None:
     env = rookery.make("drone-race-match", 32, starts=16)
     a, b = env.controller(), env.controller()

@@ -176,6 +176,7 @@ def test_starts_are_turned_at_random_and_teams_apart() -> None:
     assert apart.min() > 0.3, "nobody begins in a pillar"
 
 
+@pytest.mark.slow
 def test_controllers_play_and_do_not_crash() -> None:
     for config in ({"pursuer_speed": 1.0}, {"pursuers": 3, "evaders": 2, "pillars": 2, "arena_m": 3.5}):
         env = rookery.make("drone-tag", 64, config=config)
@@ -222,6 +223,7 @@ def test_games_that_cannot_be_are_refused(config: dict[str, Any], said: str) -> 
         rookery.make("drone-tag", 1, config=config)
 
 
+@pytest.mark.slow
 def test_neither_role_of_three_against_two_wins_by_its_script() -> None:
     """Of 192 games a share of 0.5 is between 0.39 and 0.61 with a probability of 0.998; 0.3 and 0.7 are asked for."""
     env = rookery.make("drone-tag-3v2", 192, seed=3)

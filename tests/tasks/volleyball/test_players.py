@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.sim.errors import RookeryError
@@ -165,8 +166,8 @@ def first_episodes(task: str, n: int, metric: str, **config: float) -> torch.Ten
     ("task", "seconds", "least"),
     [
         ("volley-solo-bump", 4.0, 3),
-        ("volley-bump-and-pass", 4.5, 4),
-        ("volley-1v1", 6.0, 5),
+        pytest.param("volley-bump-and-pass", 4.5, 4, marks=pytest.mark.slow),
+        pytest.param("volley-1v1", 6.0, 5, marks=pytest.mark.slow),
         pytest.param("volley-3v3", 5.0, 3, marks=pytest.mark.slow),
         pytest.param("volley-6v6", 5.0, 3, marks=pytest.mark.slow),
     ],
@@ -175,7 +176,10 @@ def test_most_rallies_go_on(task, seconds, least):
     assert (first_episodes(task, 8, "hits", episode_s=seconds) >= least).float().mean() >= 0.7
 
 
-@pytest.mark.parametrize(("task", "least"), [("volley-set-and-spike-easy", 0.9), ("volley-set-and-spike-hard", 0.35)])
+SPIKES = [("volley-set-and-spike-easy", 0.9), ("volley-set-and-spike-hard", 0.35)]
+
+
+@pytest.mark.parametrize(("task", "least"), slow_but(SPIKES[:1], SPIKES))
 def test_spikes_win_points(task, least):
     assert first_episodes(task, 32, "success").mean() >= least
 

@@ -102,6 +102,7 @@ def test_stopped_anywhere_it_goes_on_to_the_same_bits(at: int, whole: Path, in_t
     assert all(digest_of(folder / run) == digest_of(whole / run) != "" for run in runs[0])
 
 
+@pytest.mark.slow
 def test_the_matrix_is_complete_and_so_is_the_report(whole: Path) -> None:
     state = load(whole)
     names = [m.name for m in state.members]
@@ -130,6 +131,7 @@ def test_the_matrix_is_complete_and_so_is_the_report(whole: Path) -> None:
     assert all(name in page for name in names) and "Exploitability" in page
 
 
+@pytest.mark.slow
 def test_candidates_that_are_no_better_are_not_accepted(in_tmp: Path) -> None:
     league = made(Path("league"), "psro-nash", accept=0.45, attempts=2, iterations=1)
     league.run()
@@ -147,6 +149,7 @@ def changed_file(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     (folder / FILE).write_text(json.dumps(values))
 
 
+@pytest.mark.slow
 def test_folders_that_are_not_what_they_were_are_one_sentence(whole: Path, in_tmp: Path, monkeypatch) -> None:
     folder = Path("copy")
     shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("checkpoints"))
@@ -187,6 +190,7 @@ def test_folders_that_are_not_what_they_were_are_one_sentence(whole: Path, in_tm
     refused("unknown task 'volley-9v9'")
 
 
+@pytest.mark.slow
 def test_holes_are_filled_and_until_then_no_report_is_made(whole: Path, in_tmp: Path) -> None:
     folder = Path("copy")
     shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("checkpoints"))
