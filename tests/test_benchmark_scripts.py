@@ -71,6 +71,7 @@ WORDS = {
     "smooth_policy": "--out smooth",
     "stairs": f"--episodes 16 {OUT}",
     "surround_any": "--numbers 2 --episodes 2",
+    "sysid_coverage": f"--logs 1 --seconds 4 --profile {OUT}",
     "tabletop": "--tasks reach --seconds 0.05 --num-envs 2",
     "tables": "",
     "task_sets": f"MT10 --episodes 1 {OUT}",
