@@ -50,7 +50,8 @@ def words(value: object) -> list[str]:
 def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: object) -> Path:
     """Train in a process of its own, unless `out` is there already; returns `out`."""
     if not (out / "policy.safetensors").exists():
-        (policy,) = open_run(init)[0].values()
+        policies, contract = open_run(init)
+        (policy,) = policies.values()
         settings = {
             **PPO,
             "hidden": [len(layer.bias) for layer in layers_of(policy)[:-1]],
@@ -59,7 +60,8 @@ def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: ob
         }
         command = [
             sys.executable, "-m", "rookery", "train", task, "--init", str(init), "--out", str(out), "--steps", str(steps),
-            *options, *(x for k, v in settings.items() for x in (f"--{k.replace('_', '-')}", *words(v))),
+            "--task-config", f"history={contract.task_config['history']}", *options,
+            *(x for k, v in settings.items() for x in (f"--{k.replace('_', '-')}", *words(v))),
         ]  # fmt: skip
         print(" ".join(command[2:]), flush=True)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -92,8 +94,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1_500_000, help="control steps of each training")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--episodes", type=int, default=512)
+    parser.add_argument("--only", nargs="+", default=[*LIBRARY, *INPUTS], choices=[*LIBRARY, *INPUTS])
+    parser.add_argument("--num-envs", type=int, default=None, help="of each training; the preset's if left out")
     parser.add_argument("--out", type=Path, default=Path("runs/ablation"))
     args = parser.parse_args()
+    worlds = () if args.num_envs is None else ("--num-envs", str(args.num_envs))
     seeds = range(args.seeds)
     out = args.out
     n = args.episodes
@@ -101,25 +106,30 @@ def main() -> None:
 
     def as_library_task(run: Path, name: str) -> Path:
         """A policy of random goals as one of the whole task: one update in which only the critic moves."""
-        options = ("--num-envs", "64", "--task-config", "adaptive=false")
-        return train(TASK, run, out / f"{name}-converted", 64 * 32, *options, critic_warmup=1000)
+        count = args.num_envs or 64
+        options = ("--num-envs", str(count), "--task-config", "adaptive=false")
+        return train(TASK, run, out / f"{name}-converted", count * 32, *options, critic_warmup=1000)
 
     print(machine(), "\n", head.format("trained on"), sep="\n", flush=True)
     print(row("random goals, as in the zoo", 0, [judge(as_library_task(ZOO / REACH, "start"), n, 1)]), flush=True)
     for name, (task, config) in LIBRARY.items():
+        if name not in args.only:
+            continue
         found = []
         for seed in seeds:
             key = f"{name.replace(', ', '-').replace(' ', '-')}-{seed}"
             options = [x for k, v in config.items() for x in ("--task-config", f"{k}={str(v).lower()}")]
-            run = train(task, ZOO / REACH, out / key, args.steps, "--seed", str(seed), *options)
+            run = train(task, ZOO / REACH, out / key, args.steps, "--seed", str(seed), *worlds, *options)
             found.append(judge(run if task == TASK else as_library_task(run, key), n, 1 + seed))
         print(row(name, args.steps, found), flush=True)
 
     print(head.format("\nthe future is not told; the policy is told"), flush=True)
     for name, mode in INPUTS.items():
+        if name not in args.only:
+            continue
         found = []
         for seed in seeds:
-            options = ("--seed", str(seed), "--task-config", "future=false", "--randomize", "none")
+            options = ("--seed", str(seed), *worlds, "--task-config", "future=false", "--randomize", "none")
             ppo = {"estimator": mode, "actor_frames": 1}
             run = train(TASK, ZOO / TASK, out / f"estimator-{mode}-{seed}", args.steps, *options, **ppo)
             found.append(judge(run, n, 1 + seed, privileged=mode == "privileged"))

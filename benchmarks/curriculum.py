@@ -1,9 +1,10 @@
 """Paces of the randomization curriculum: how wide drone-hover's preset draws at its end, and how its policy does.
 
-    python benchmarks/curriculum.py [--steps 0.05 0.1 0.2] [--seeds 2] [--out FILE]
+    python benchmarks/curriculum.py [--steps 0.05 0.1 0.2] [--seeds 2] [--out FILE] [-- OPTION ...]
 
 Each pace, the share of the width by which a turn widens, and for comparison the preset without curriculum, is trained with each
-seed and evaluated over 256 episodes with nominal physics and under the default randomization, all with the same starts.
+seed and evaluated over 256 episodes with nominal physics and under the default randomization, all with the same starts. What
+comes after -- are further options of each training.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import csv
 import datetime
 import io
 import json
+import shlex
 import sys
 import tempfile
 import time
@@ -26,12 +28,12 @@ from rookery.cli.main import main as command_line
 from rookery.sim.randomization import curriculum
 
 TASK = "drone-hover"
-EVALUATION = ["--episodes", "256", "--num-envs", "256", "--seed", "100", "--json"]
+EVALUATION = ["--seed", "100", "--json"]
 
 
-def measure(step: float | None, seed: int, run: Path) -> dict[str, Any]:
-    """Train and evaluate with a pace, None for no curriculum."""
-    words = ["train", TASK, "--seed", str(seed), "--out", str(run)]
+def measure(step: float | None, seed: int, run: Path, episodes: int, options: list[str]) -> dict[str, Any]:
+    """Train with a pace, None for no curriculum, and further options, and evaluate."""
+    words = ["train", TASK, "--seed", str(seed), "--out", str(run), *options]
     if step is not None:
         curriculum.STEP = step
         words.append("--randomize-curriculum")
@@ -39,7 +41,8 @@ def measure(step: float | None, seed: int, run: Path) -> dict[str, Any]:
     quietly(words)
     row = {"pace": step, "seed": seed, "wall_s": round(time.monotonic() - start, 1)} | width(run)
     for randomize in ("none", "default"):
-        row[randomize] = json.loads(quietly(["eval", str(run), *EVALUATION, "--randomize", randomize]))["success_rate"]
+        asked = [*EVALUATION, "--episodes", str(episodes), "--num-envs", str(episodes), "--randomize", randomize]
+        row[randomize] = json.loads(quietly(["eval", str(run), *asked]))["success_rate"]
     return row
 
 
@@ -67,28 +70,31 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=float, nargs="+", default=[0.05, 0.1, 0.2])
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--episodes", type=int, default=256, help="of each evaluation")
     parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument("options", nargs="*", metavar="OPTION", help="of each training, after --")
     args = parser.parse_args()
     start = time.monotonic()
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(args.seeds):
             for step in (*args.steps, None):
-                rows.append(measure(step, seed, Path(folder) / f"{step}-{seed}"))
+                rows.append(measure(step, seed, Path(folder) / f"{step}-{seed}", args.episodes, args.options))
                 print(rows[-1], flush=True)
-    made = result(rows, args.seeds, time.monotonic() - start)
+    command = f"python benchmarks/{shlex.join([Path(__file__).name, *sys.argv[1:]])}"
+    made = result(rows, command, args.episodes, time.monotonic() - start)
     if args.out is not None:
         args.out.write_text(json.dumps(made, indent=1) + "\n")
     return 0
 
 
-def result(rows: list[dict[str, Any]], seeds: int, wall_s: float) -> dict[str, Any]:
+def result(rows: list[dict[str, Any]], command: str, episodes: int, wall_s: float) -> dict[str, Any]:
     """What goes to --out, see tables.py."""
     for row in rows:
         row["pace"] = "none" if row["pace"] is None else row["pace"]
     return {
         "name": "randomization-curriculum",
-        "command": f"python benchmarks/curriculum.py --seeds {seeds}",
+        "command": command,
         "commit": commit(),
         "machine": machine(),
         "date": str(datetime.date.today()),
@@ -96,7 +102,7 @@ def result(rows: list[dict[str, Any]], seeds: int, wall_s: float) -> dict[str, A
         "metrics": {
             "pace": "share of the width by which a turn of 512 episodes widens or narrows; none: no curriculum",
             "whole_at": "millions of control steps after which all of the width was drawn, of 3.2",
-            "none": "success over 256 episodes with nominal physics",
+            "none": f"success over {episodes} episodes with nominal physics",
             "default": "the same under the default randomization",
         },
         "columns": [

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -114,11 +114,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("family", choices=list(FAMILIES))
     parser.add_argument("--run", type=Path, required=True, help="run with checkpoints, see FAMILIES")
+    parser.add_argument("--checkpoints", type=float, nargs="+", help="shares of RUN's length; the family's if left out")
+    parser.add_argument("--episodes", type=int, help="at each point of the gate; the family's if left out")
+    parser.add_argument("--combinations", type=int, help="of the gate; the family's if left out")
+    parser.add_argument("--hidden-episodes", type=int, help="of each severity; the family's if left out")
     parser.add_argument("--cache", type=Path, default=None, help="folder; runs/gate-ranking-FAMILY if left out")
     parser.add_argument("--stop-after-s", type=float, default=1e9, help="go on in the next run")
     args = parser.parse_args()
     start = time.perf_counter()
-    family = FAMILIES[args.family]
+    own = ("checkpoints", "episodes", "combinations", "hidden_episodes")
+    changed = {name: value for name in own if (value := getattr(args, name)) is not None}
+    family = replace(FAMILIES[args.family], **changed)
     name = f"gate-ranking-{args.family}"
     cache = args.cache or Path("runs") / name
     physics = Hidden(ROOT / "benchmarks" / family.hidden, {}, family.hidden_episodes, family.metric)
@@ -134,6 +140,9 @@ def main() -> None:
         scores[policy] = [cached(cache, f"0/{policy}", lambda e=entry: score(e, settings))["score"]]
         print(f"{policy:40} hidden {hidden[policy][0]:.3f} score {scores[policy][0]:.3f}", flush=True)
     command = f"{family.training} --out RUN; python benchmarks/gate_ranking_families.py {args.family} --run RUN"
+    for key, asked in changed.items():
+        words = asked if isinstance(asked, list) else [asked]
+        command += f" --{key.replace('_', '-')} {' '.join(str(w) for w in words)}"
     value = result(name, command, hidden, scores, physics, time.perf_counter() - start)
     value["metrics"]["score"] += f"; {family.episodes} episodes at each point, {family.combinations} combinations"
     write(value)

@@ -158,7 +158,7 @@ def begin_turning(ids, turned, counted):
 
 def yaw_drift(turned, counted, drift):
     t, c, out = tensors(turned, counted, drift)
-    out.copy_((t / c.clamp_min(1.0)[:, None]).abs().amax(1))
+    out.copy_((t / c[:, None]).abs().amax(1))  # 0 / 0 where nothing has counted
 
 
 def pursuit_metrics(steps, max_steps, most, distance, error_sum, error_count, crashed, success, error, crash):

@@ -3,8 +3,9 @@
     python benchmarks/seeds.py table-push drone-track [--seeds 0 1 2] [--runs runs/seeds]
 
 Each seed is `rookery reproduce POLICY --seed S`; POLICY may be the file of a recipe. Each policy made is evaluated over 256
-episodes, with nominal physics and under the default randomization, with the same starts for all seeds. A training that is there
-is not repeated, so the command goes on after a stop. Rows of policies that are not named stay as they are in the file.
+episodes (`--episodes`), with nominal physics and under the default randomization, with the same starts for all seeds. What was
+trained before is not trained again, so the command goes on after a stop. Rows of policies that are not named stay as they are
+in the file.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ COLUMNS = [
 ]
 METRICS = {
     "seeds": "of the trainings, each by the whole recipe; a policy of the zoo whose contract names the same commit is seed 0",
-    "none_mean": "mean over the seeds of the success rate in 256 episodes",
+    "none_mean": "mean over the seeds of the success rate in 256 episodes, or in those that a command asks for",
     "training_s": "median over seeds of the seconds of all stages, one thread, other processes on the other core",
     "commit": "of training and evaluation",
 }
 
 
-def trained(policy: str, seed: int, folder: Path) -> dict[str, Any]:
+def trained(policy: str, seed: int, folder: Path, episodes: int) -> dict[str, Any]:
     """Train by the recipe where that is not done; the row of a seed, figures of both evaluations in it."""
     run = folder / f"{Path(policy).stem}-{seed}"
     made = subprocess.run([*ROOKERY, "reproduce", policy, "--seed", str(seed), "--out", str(run)], check=False)
@@ -53,7 +54,7 @@ def trained(policy: str, seed: int, folder: Path) -> dict[str, Any]:
         raise SystemExit(made.returncode)  # it has said why
     row: dict[str, Any] = {"seed": seed, "training_s": seconds(run)}
     for randomize in ("none", "default"):
-        figures = evaluate(ROOKERY, run, randomize, 256, 0)
+        figures = evaluate(ROOKERY, run, randomize, episodes, 0)
         row[randomize] = {key: figures[key] for key in ("success", "metric_name", "metric", "metrics", "causes")}
     row["contract_commit"] = json.loads((run / "contract.json").read_text())["provenance"]["commit"]
     return row
@@ -87,12 +88,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("policies", nargs="+", help="of the zoo, or files of recipes")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--episodes", type=int, default=256, help="of each evaluation")
     parser.add_argument("--runs", type=Path, default=Path("runs/seeds"))
     parser.add_argument("--out", type=Path, default=RESULTS / "seeds.json")
     args = parser.parse_args()
     for policy in args.policies:
         start = time.perf_counter()
-        runs = [trained(policy, seed, args.runs) for seed in args.seeds]
+        runs = [trained(policy, seed, args.runs, args.episodes) for seed in args.seeds]
         row = summary(policy, runs) | {"commit": commit(), "wall_s": round(time.perf_counter() - start, 1)}
         print({key: value for key, value in row.items() if key != "runs"}, flush=True)
         kept = json.loads(args.out.read_text())["rows"] if args.out.exists() else []

@@ -245,15 +245,15 @@ def page(task: str) -> dict[str, Any]:
     return {"value": f"{(document + loaded) / 1e6:.2f} MB", "target": "< 10 MB", "processor": None, **sizes}
 
 
-def stream(task: str) -> dict[str, Any]:
-    """How often poses arrive."""
+def stream(task: str, seconds: float) -> dict[str, Any]:
+    """How often poses arrive, counted for some seconds after as long to warm up."""
     with started(play(task)) as (_, address, _):
         times = []
         for _, types in received(address):
             times += [time.monotonic()] if "SceneNodeUpdateMessage" in types else []
-            if times and times[-1] - times[0] > 2.0 * STREAM_S:
+            if times and times[-1] - times[0] > 2.0 * seconds:
                 break
-    late = [t for t in times if t - times[0] >= STREAM_S]
+    late = [t for t in times if t - times[0] >= seconds]
     gaps = [b - a for a, b in zip(late[:-1], late[1:], strict=True)]
     rate = len(gaps) / (late[-1] - late[0])
     return {"value": f"{rate:.0f} Hz", "target": "60 Hz", "processor": None, "longest_gap_s": max(gaps)}
@@ -345,6 +345,8 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=3, help="commands for a first frame, and spans of a training of each kind"
     )
+    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
+    parser.add_argument("--seconds", type=float, default=STREAM_S, help="for which arriving poses are counted")
     parser.add_argument("--out", type=Path, default=RESULTS / "viewer.json")
     parser.add_argument("--look", metavar="ADDRESS", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -355,7 +357,7 @@ def main() -> None:
         "sent": lambda task: sent(task, args.repeats),
         "first": lambda task: first_frame(task, args.repeats),
         "page": page,
-        "stream": stream,
+        "stream": lambda task: stream(task, args.seconds),
         "training": lambda kind: training(kind, args.repeats),
     }
 
@@ -364,7 +366,8 @@ def main() -> None:
         return {"case": case, "what": CASES[case], **kinds[kind](task)}
 
     rows = {r["case"]: r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
-    chosen = [case for case in CASES if case.partition(" ")[0] in args.only]
+    other = {case for case in CASES for task in TASKS if case.endswith(f" {task}") and task not in args.tasks}
+    chosen = [case for case in CASES if case.partition(" ")[0] in args.only and case not in other]
     command = f"python benchmarks/viewer.py --repeats {args.repeats}"
     for ordered, start in measured(rows, list(CASES), chosen, figures):
         write_result(args.out, command, start, COLUMNS, ordered, METRICS, **told(ordered))

@@ -76,7 +76,9 @@ def why(report: dict[str, Any]) -> list[str]:
     ]
     for figure in report["figures"]:
         low, high = figure["least"], figure["most"]
-        if high is not None and not figure["value"] <= high:
+        if figure["value"] is None:
+            out.append(f"{figure['name']} in no episode")
+        elif high is not None and not figure["value"] <= high:
             out.append(f"{figure['name']} {figure['value']:.3g} of at most {high:g}")
         elif low is not None and not figure["value"] >= low:
             out.append(f"{figure['name']} {figure['value']:.3g} of at least {low:g}")

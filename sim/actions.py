@@ -28,7 +28,7 @@ __all__ = [
 
 
 def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
-    """Actions by group, as `Env.step` takes them; their values are not looked at.
+    """Actions by group, as `Env.step` takes them, without the graph that gave them; their values are not looked at.
 
     Raises:
         RookeryError: actions of wrong groups, shape or type.
@@ -40,22 +40,39 @@ def check_shapes(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Ten
         raise RookeryError(f"actions must be a dict of tensors for the groups {list(env.groups)}, got {got}.")
     for g, a in actions.items():
         want = (env.num_envs, env.groups[g].count, env.groups[g].action.size)
-        if not isinstance(a, Tensor) or not a.is_floating_point():
-            kind = a.dtype if isinstance(a, Tensor) else type(a).__name__
+        if not isinstance(a, Tensor):
             raise RookeryError(
-                f"actions of {g!r} must be a float tensor, got {kind}: use torch.as_tensor(...).float()."
+                f"actions of {g!r} must be a float tensor, got {type(a).__name__}: use torch.as_tensor(...).float()."
             )
         elsewhere = a.device != env.device and a.device.type != torch.device(env.device).type
-        if elsewhere or a.layout is not torch.strided:
-            raise RookeryError(
-                f"actions of {g!r} must be an ordinary tensor on {torch.device(env.device).type!r}, got one on "
-                f"{a.device.type!r} with layout {a.layout}: give actions.to({torch.device(env.device).type!r})."
-            )
+        if elsewhere or a.layout is not torch.strided or a.is_nested or not a.is_floating_point():
+            raise _no_ordinary_tensor(g, a, torch.device(env.device).type if elsewhere else "")
         if a.shape != want:
             raise RookeryError(
                 f"actions of {g!r} must have shape {want} (worlds, agents, components), got {tuple(a.shape)}."
             )
-    return actions
+    return {g: a.detach() for g, a in actions.items()} if any(a.requires_grad for a in actions.values()) else actions
+
+
+def _no_ordinary_tensor(group: str, actions: Tensor, device: str) -> RookeryError:
+    """The error for actions that are no dense tensor of floats, or not on the device, "" where they are: with an expression
+    that makes one of them."""
+    strided = actions.layout is torch.strided and not actions.is_nested
+    got = [
+        "" if actions.is_floating_point() else str(actions.dtype),
+        "" if strided else "one that is nested" if actions.is_nested else f"one with layout {actions.layout}",
+        f"one on {actions.device.type!r}" if device else "",
+    ]
+    kind = "an ordinary tensor" if device or not strided else "a float tensor"
+    on = f" on {device!r}" if device else ""
+    start = f"actions of {group!r} must be {kind}{on}, got {', '.join(filter(None, got))}"
+    if actions.is_meta:
+        return RookeryError(f"{start}, which has no values: compute them on {device!r}.")
+    way = "torch.nested.to_padded_tensor(actions, 0.0)" if actions.is_nested else "actions"
+    way += "" if strided or actions.is_nested else ".to_dense()"
+    way += ".dequantize()" if actions.is_quantized else ".real" if actions.is_complex() else ""
+    way += "" if actions.is_floating_point() or actions.is_quantized or actions.is_complex() else ".float()"
+    return RookeryError(f"{start}: give {way}{f'.to({device!r})' if device else ''}.")
 
 
 def not_finite(group: str, world: int, observed: Mapping[str, Tensor] = {}, first: int = 0) -> RookeryError:

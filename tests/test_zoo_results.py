@@ -128,7 +128,10 @@ def test_the_gates_reasons(modules):
     margin = {"factor": "mass", "direction": "up", "required": 1.1, "unit": "1", "value": 1.0, "coverage": 0.0}
     report = {
         "cases": [case, case | {"name": "engine mujoco", "verdict": "fail", "success": 0.5}],
-        "figures": [{"name": "yaw_drift", "value": 0.2, "least": None, "most": 0.05}],
+        "figures": [
+            {"name": "yaw_drift", "value": 0.2, "least": None, "most": 0.05},
+            {"name": "crawl", "value": None, "least": None, "most": 0.05},
+        ],
         "margins": [margin | {"verdict": "fail"}, margin | {"verdict": "pass"}],
         "combinations": {"success": 0.9, "worst_success": 0.25},
         "required_combinations": 0.8,
@@ -138,6 +141,7 @@ def test_the_gates_reasons(modules):
     assert gate.why(report) == [
         "mujoco 0.50 of 0.9",
         "yaw_drift 0.2 of at most 0.05",
+        "crawl in no episode",
         "mass 1 of 1.1",
         "worst combination 0.25 of 0.5",
     ]

@@ -291,7 +291,7 @@ def _result(env: Env, teams: tuple[str, str], first: Tensor, half: int, ended: I
             name: {who: Tally.of(outcome[more == one]) for who, one in (("a", 1), ("b", -1))}
             for name, more in ahead.items()
         },
-        {name: v.double().mean().item() for name, v in metrics.items() if name not in {*of_teams, "success"}},
+        {name: v.double().nanmean().item() for name, v in metrics.items() if name not in {*of_teams, "success"}},
     )
 
 

@@ -224,7 +224,8 @@ def evaluate(
     Returns:
         episodes; success_rate (None if the task has no metric "success"); return_mean, a mean over agents, and
         return_std over episodes; returns by group; episode_length_mean in control steps; metrics, the mean of each over the
-        episodes that have it, NaN where none has;
+        episodes that have it, NaN where none has; metrics_missing, how many episodes have none of a metric, by its name where
+        there are any;
         causes, how many episodes ended by each; and of a ConcatEnv tasks, {name: {"episodes", "success_rate",
         "return_mean", "episode_length_mean"}}.
 
@@ -328,7 +329,8 @@ def report(env: Env, columns: dict[str, Tensor], episodes: int) -> dict[str, Any
         return torch.stack([values[task == i].nanmean() for i in task.unique()]).nanmean().item()
 
     returns = part("return/")
-    metrics = {k: mean(v) for k, v in part("metric/").items()}
+    measured = part("metric/")
+    metrics = {k: mean(v) for k, v in measured.items()}
     overall = torch.stack(list(returns.values())).mean(0)
     names = ["time limit", *env.causes, "diverged"]
     counts = torch.bincount(columns["cause"].long(), minlength=len(names)).tolist()
@@ -340,6 +342,7 @@ def report(env: Env, columns: dict[str, Tensor], episodes: int) -> dict[str, Any
         "returns": {k: mean(v) for k, v in returns.items()},
         "episode_length_mean": mean(columns["length"]),
         "metrics": metrics,
+        "metrics_missing": {k: n for k, v in measured.items() if (n := int(v.isnan().sum()))},
         "causes": {name: n for name, n in zip(names, counts, strict=False) if n},
         **({} if task is None else {"tasks": _by_task(env, task, overall, columns)}),
     }

@@ -206,7 +206,7 @@ def _table(head: tuple[str, ...], rows: list[Any], cells: Callable[[Any], tuple[
 
 def show(report: Report, folder: Path) -> None:
     """The short table for people."""
-    from rookery.sim2real.gate.page import asked, number, reached
+    from rookery.sim2real.gate.page import asked, mean_of, number, reached
 
     note_first(report.not_as_registered, json=False)
     but = f", not run: {', '.join(report.skipped)}" if report.skipped else ""
@@ -223,7 +223,7 @@ def show(report: Report, folder: Path) -> None:
             cases.append((name, f"{rate:.3f}", "pass" if rate >= least else "fail", f"at least {least:g}"))
     _table(("case", "success", "verdict", ""), cases, lambda r: r)
     if report.figures:
-        figures = [(f.name, f"{f.value:.3g}", "pass" if f.passes else "fail", asked(f)) for f in report.figures]
+        figures = [(f.name, mean_of(f), "pass" if f.passes else "fail", asked(f)) for f in report.figures]
         _table(("beside success", "mean", "verdict", ""), figures, lambda r: r)
     required = [m for m in report.margins if m.required is not None]
     _table(

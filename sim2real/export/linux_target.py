@@ -37,13 +37,13 @@ from rookery.sim2real.runtime.settings import family_of, safety_settings
 SOURCES = Path(__file__).with_name("linux")
 FILTER = Path(__file__).parents[1] / "runtime"
 OBJECTS = (
-    "checks.cpp", "entry.cpp", "link.cpp", "log.cpp", "main.cpp", "mavlink_link.cpp", "mcap.cpp", "packets.cpp", "pilot.cpp",
-    "settings.cpp", "simulator_link.cpp", "udp.cpp",
+    "checks.cpp", "controls.cpp", "entry.cpp", "link.cpp", "log.cpp", "main.cpp", "mavlink_link.cpp", "mcap.cpp", "packets.cpp",
+    "pilot.cpp", "settings.cpp", "simulator_link.cpp", "udp.cpp",
 )  # fmt: skip
 """Files that every program is built from."""
 HEADERS = (
     "clock.hpp", "entry.hpp", "frames.hpp", "link.hpp", "log.hpp", "mcap.hpp", "packets.hpp", "pilot.hpp", "robot.hpp",
-    "settings.hpp", "udp.hpp",
+    "settings.hpp", "toml_lines.hpp", "udp.hpp",
 )  # fmt: skip
 EXAMPLE = "example_link.cpp"
 SAFETY = ("safety.c", "safety.h")

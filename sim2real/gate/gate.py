@@ -211,10 +211,11 @@ class Gate:
 
     def _figures(self, nominal: Outcome) -> list[Figure]:
         """Figures of the policy beside success, where the profile asks and the task knows."""
-        bounds = {name: bound for name, bound in self.profile.figures.items() if name in nominal.means}
+        bounds = {name: bound for name, bound in self.profile.figures.items() if name in nominal.missing}
         return [
             Figure(
-                name, nominal.means[name], _finite(b.least), _finite(b.most), self._meanings.get(name, ""), b.source
+                name, nominal.means.get(name), _finite(b.least), _finite(b.most), self._meanings.get(name, ""), b.source,
+                nominal.missing[name],
             )
             for name, b in bounds.items()
         ]  # fmt: skip
@@ -222,7 +223,7 @@ class Gate:
     def _lacking(self, wanted: Collection[str], nominal: Outcome) -> list[str]:
         """Factors and figures of the profile that the task lacks."""
         out = [name for name in self.profile.factors if name not in wanted]
-        return out + [name for name in self.profile.figures if name not in nominal.means]
+        return out + [name for name in self.profile.figures if name not in nominal.missing]
 
     def _case(self, name: str, outcome: Outcome, note: str = "", also: bool = True) -> Case:
         required = self.profile.success

@@ -125,10 +125,16 @@ def asked(figure: Figure) -> str:
     return " and ".join(f"{side} {value:g}" for side, value in sides if value is not None)
 
 
+def mean_of(figure: Figure) -> str:
+    """The value of a figure and how many episodes it leaves out, for people."""
+    if figure.value is None:
+        return "no episode has it"
+    return f"{figure.value:.3g}" + (f" (without {figure.missing} episodes that have none)" if figure.missing else "")
+
+
 def _beside(figures: Sequence[Figure]) -> str:
     rows = [
-        (_e(f.name), f"{f.value:.3g}", asked(f), "pass" if f.passes else "fail", _e(f.meaning), _e(f.source))
-        for f in figures
+        (_e(f.name), mean_of(f), asked(f), "pass" if f.passes else "fail", _e(f.meaning), _e(f.source)) for f in figures
     ]
     return _table(("figure", "mean", "required", "verdict", "meaning", "source"), rows)
 

@@ -77,22 +77,26 @@ class Figure:
 
     Args:
         name: of the metric.
-        value: the mean.
+        value: the mean; None where no nominal episode has the figure.
         least, most: what the profile asks for; None where it asks for nothing on that side.
         meaning: what it is, with its unit.
         source: of what is asked for.
+        missing: nominal episodes that have none and are left out.
     """
 
     name: str
-    value: float
+    value: float | None
     least: float | None
     most: float | None
     meaning: str
     source: str
+    missing: int = 0
 
     @property
     def passes(self) -> bool:
-        """True where the value lies within; no value that is not a number does."""
+        """True where the value lies within; none does where no episode has the figure."""
+        if self.value is None:
+            return False
         return (self.least is None or self.value >= self.least) and (self.most is None or self.value <= self.most)
 
 

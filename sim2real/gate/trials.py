@@ -40,11 +40,13 @@ class Outcome:
         figures: [E, F] everything that is known of them: length, returns, metrics, and a sum over all that was observed, which
             differs where anything does.
         means: of the task's metrics over the episodes that have them, by name, and of ACTION_CHANGE.
+        missing: episodes that have none, by the name of each metric, of which a mean leaves them out.
     """
 
     success: NDArray[np.bool_]
     figures: NDArray[np.float64]
     means: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def rate(self) -> float:
@@ -166,7 +168,7 @@ class Trials:
         assert rows is not None
         self.episodes_run += wanted
         each = zip(success.reshape(-1, self.episodes), rows.reshape(-1, self.episodes, rows.shape[1]), strict=True)
-        return [Outcome(s, f, _means(names, f)) for s, f in each]
+        return [Outcome(s, f, _means(names, f), _missing(names, f)) for s, f in each]
 
     def _set(self, points: Sequence[Point], seed: int) -> None:
         """Hand the values of the points to the worlds; worlds that are left over repeat the last point."""
@@ -187,6 +189,12 @@ def _means(names: Sequence[str], figures: NDArray[np.float64]) -> dict[str, floa
     columns = torch.from_numpy(figures)[:, : len(names)]
     means = columns.masked_fill(~columns.isfinite(), torch.nan).nanmean(0)
     return {name: mean for name, mean in zip(names, means.tolist(), strict=True) if mean == mean}
+
+
+def _missing(names: Sequence[str], figures: NDArray[np.float64]) -> dict[str, int]:
+    """Numbers of episodes of figures [E, F] that have none, by the name of each of the first columns."""
+    missing = (~np.isfinite(figures[:, : len(names)])).sum(0)
+    return dict(zip(names, missing.tolist(), strict=True))
 
 
 class _Changes:

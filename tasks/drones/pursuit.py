@@ -30,7 +30,7 @@ class Pursuit(DroneTask):
             "crash": "1 where the episode ended in a crash",
             "yaw_drift": (
                 "rad/s, size of the mean angular velocity about the vertical over the same part, of the drone that turns "
-                "most; 0 before it begins. No success asks for it: the heading is free"
+                "most; NaN of an episode that ended before it began. No success asks for it: the heading is free"
             ),
         }
     )

@@ -16,8 +16,8 @@ from rookery.sim.random_kernels import kernel
 TURNING_METRICS = MappingProxyType(
     {
         "yaw_drift": (
-            "rad/s, size of the mean angular velocity about the vertical over the episode, of the drone that turns most. No "
-            "success asks for it: the heading is free"
+            "rad/s, size of the mean angular velocity about the vertical over the episode, of the drone that turns most; "
+            "NaN where no step has counted. No success asks for it: the heading is free"
         )
     }
 )
@@ -60,7 +60,7 @@ class Turning(Buffers):
         add_turning(state, steps, self.counted_from, *self._sums)
 
     def metrics(self) -> dict[str, Tensor]:
-        """See TURNING_METRICS: [N], 0 where no step has counted yet. The tensor is reused."""
+        """See TURNING_METRICS: [N], NaN where no step has counted. The tensor is reused."""
         yaw_drift(*self._sums, array(self._drift))
         return {"yaw_drift": self._drift}
 
@@ -97,4 +97,4 @@ def yaw_drift(turned, counted, drift):  # type: ignore[no-untyped-def]  # pragma
             mean = abs(turned[w, a]) / max(counted[w], np.float32(1.0))
             if not mean <= most:  # so that what is no number stays to be seen
                 most = mean
-        drift[w] = most
+        drift[w] = most if counted[w] > 0.0 else np.float32(np.nan)

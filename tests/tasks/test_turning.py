@@ -13,6 +13,7 @@ import rookery
 from rookery.tasks.drones.base import DroneTask
 from rookery.tasks.registry import find, task_names
 from rookery.tasks.volleyball.base import VolleyTask
+from tests.tasks.test_hover import put
 
 N, STEPS = 4, 12
 ENTRIES = {name: find(name) for name in task_names()}
@@ -63,7 +64,7 @@ def test_yaw_drift_is_the_turning_of_the_drone_that_turns_most(task: str) -> Non
     assert "rad/s" in env.deployment().metrics["yaw_drift"]
     env.close()
     if task == "drone-track":
-        computed = np.zeros_like(computed)  # its first 2 s do not count
+        computed = np.full_like(computed, np.nan)  # its first 2 s do not count
     else:
         assert computed.min() > 1e-3
     assert len(told) >= 2
@@ -76,6 +77,23 @@ def test_of_a_hover_only_the_part_that_counts() -> None:
     env.close()
     assert len(told) == N
     np.testing.assert_allclose(told, computed, rtol=1e-4, atol=1e-5)
+
+
+def test_an_episode_that_ends_before_a_step_counts_has_no_drift() -> None:
+    """A drone put into the ground ends at once; the other flies to the end."""
+    env = rookery.make("drone-hover", 2, seed=3, config={"episode_s": 0.3, "settled_s": 0.2})
+    env.reset()
+    put(env, env.task.target * torch.tensor([0.0, 1.0])[:, None, None])
+    neutral = {"drone": torch.tensor(env.groups["drone"].action.neutral).expand(2, 1, 4)}
+    ended: dict[int, float] = {}
+    for _ in range(30):
+        info = env.step(neutral)[-1]
+        if "episode" in info:
+            ids = info["episode"]["ids"].tolist()
+            for i, drift in zip(ids, info["episode"]["metrics"]["yaw_drift"].tolist(), strict=True):
+                ended.setdefault(i, drift)
+    env.close()
+    assert np.isnan(ended[0]) and np.isfinite(ended[1])
 
 
 def test_a_drone_that_turns_has_turned_as_its_heading_says() -> None:

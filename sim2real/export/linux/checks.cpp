@@ -28,6 +28,12 @@ bool has(const std::vector<std::string> &names, const std::string &name)
     return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/* True where a quantity has this name, or begins with it, whether or not after "commanded ". */
+bool begins(const std::string &quantity, const std::string &name)
+{
+    return quantity.compare(0, name.size(), name) == 0 || quantity.compare(0, commanded.size() + name.size(), commanded + name) == 0;
+}
+
 std::string number(double value)
 {
     char text[32];
@@ -66,6 +72,7 @@ void Pilot::check(const std::map<std::string, std::vector<float>> &given)
     const std::vector<bool> commands = take_commands(given, identity);
     check_quantities(identity, commands);
     entry_ = make_entry(robot_, identity);
+    take_ranges(commands);
     check_ranges(commands);
     to(Phase::checked, clock_.now());
 }
@@ -141,11 +148,63 @@ void Pilot::check_quantities(const Identity &identity, const std::vector<bool> &
     }
 }
 
+/* Put the operator's ranges in force, of the commands that the operator gives. */
+void Pilot::take_ranges(const std::vector<bool> &commands)
+{
+    std::vector<std::string> given;
+    std::vector<bool> used(settings_.ranges.size());
+    for (int i = 0; i < robot_.quantity_count; i++) {
+        const Quantity &q = robot_.quantities[i];
+        if (!commands[static_cast<std::size_t>(i)] && (measured_[static_cast<std::size_t>(i)] || !q.needed)) {
+            continue;
+        }
+        given.push_back(q.name);
+        bool first = true;
+        for (std::size_t k = 0; k < settings_.ranges.size(); k++) {
+            const Span &span = settings_.ranges[k];
+            if (begins(q.name, span.name)) {
+                used[k] = true;
+                if (first) {
+                    take_range(span, i);
+                }
+                first = false;
+            }
+        }
+    }
+    for (std::size_t k = 0; k < used.size(); k++) {
+        if (!used[k]) {
+            throw Refused("[ranges] of --controls names " + settings_.ranges[k].name +
+                          ", which is no command of this policy that the operator gives: " + listed(given) + ".");
+        }
+    }
+    told_.assign(ranges_.size(), false);
+}
+
+void Pilot::take_range(const Span &span, int quantity)
+{
+    const Quantity &q = robot_.quantities[quantity];
+    const std::size_t size = static_cast<std::size_t>(q.size);
+    bool fits = span.low.size() == size && span.high.size() == size;
+    for (std::size_t i = 0; fits && i < size; i++) {
+        fits = span.low[i] <= span.high[i];
+    }
+    if (!fits) {
+        throw Refused("the range of " + std::string(q.name) + " must be " + std::to_string(q.size) + " least and " + std::to_string(q.size) +
+                      " greatest values (" + q.unit + ").");
+    }
+    const auto old = std::find_if(ranges_.begin(), ranges_.end(), [&](const CommandRange &r) { return r.quantity == quantity; });
+    if (old == ranges_.end()) {
+        ranges_.push_back({quantity, span.low.data(), span.high.data(), -1});
+    } else {
+        old->low = span.low.data();
+        old->high = span.high.data();
+    }
+}
+
 void Pilot::check_ranges(const std::vector<bool> &commands)
 {
     bool read = false;
-    for (int i = 0; i < robot_.range_count; i++) {
-        const CommandRange &range = robot_.ranges[i];
+    for (const CommandRange &range : ranges_) {
         if (!commands[static_cast<std::size_t>(range.quantity)]) {
             continue;
         }
@@ -182,7 +241,7 @@ void Pilot::check_range(const CommandRange &range) const
         }
         throw Refused("value " + std::to_string(i) + " of the command " + q.name + " is " + number(asked[i]) + ", out of its range, " + number(low) +
                       " to " + number(high) + " (" + q.unit + "): give one within. The policy was trained with " + number(range.low[i]) +
-                      " to " + number(range.high[i]) + where + ".");
+                      " to " + number(range.high[i]) + where + "; [ranges] of --controls may say another.");
     }
 }
 

@@ -16,7 +16,8 @@ namespace flight {
 namespace {
 
 constexpr const char *usage =
-    "usage: %s URL [--seconds S] [--command NAME=V,V,...] [--safety FILE] [--log FILE.mcap] | --describe | --help\n"
+    "usage: %s URL [--seconds S] [--command NAME=V,V,...] [--safety FILE] [--controls FILE] [--log FILE.mcap]\n"
+    "       %s --describe | --help\n"
     "URL is mavlink://:14540, udp://:9000, or of a link of yours. The report goes to the standard output as JSON, changes of state\n"
     "to the standard error. SIGINT ends the policy and comes down; a second one, and SIGTERM, come down at once.\n";
 
@@ -72,7 +73,7 @@ private:
 };
 
 struct Options {
-    std::string url, safety, log;
+    std::string url, safety, controls, log;
     double seconds = 30.0;
     std::map<std::string, std::vector<float>> commands;
 };
@@ -108,7 +109,7 @@ Options parse(const std::vector<std::string> &words)
     Options out;
     for (std::size_t i = 0; i < words.size(); i++) {
         const std::string &word = words[i];
-        const bool takes = word == "--seconds" || word == "--command" || word == "--safety" || word == "--log";
+        const bool takes = word == "--seconds" || word == "--command" || word == "--safety" || word == "--controls" || word == "--log";
         if (takes && i + 1 == words.size()) {
             throw Refused(word + " wants a value.");
         }
@@ -122,6 +123,8 @@ Options parse(const std::vector<std::string> &words)
             parse_command(value, out);
         } else if (word == "--safety") {
             out.safety = value;
+        } else if (word == "--controls") {
+            out.controls = value;
         } else if (word == "--log") {
             out.log = value;
         } else {
@@ -290,6 +293,9 @@ int fly(const Options &options)
     if (!options.safety.empty()) {
         read_settings(settings, robot(), options.safety);
     }
+    if (!options.controls.empty()) {
+        settings.ranges = read_ranges(options.controls);
+    }
     const std::unique_ptr<Link> link = make_link(options.url, robot());
     MonotonicClock machine;
     Clock &clock = link->clock() == nullptr ? machine : *link->clock();
@@ -334,7 +340,7 @@ int main(int count, char **words)
 {
     using namespace flight;
     if (count == 2 && std::strcmp(words[1], "--help") == 0) {
-        std::printf(usage, words[0]);
+        std::printf(usage, words[0], words[0]);
         return 0;
     }
     if (count == 2 && std::strcmp(words[1], "--describe") == 0) {

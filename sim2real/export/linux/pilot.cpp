@@ -35,7 +35,7 @@ Pilot::Pilot(const Robot &robot, Controller &controller, Link &link, const Setti
     : robot_(robot), controller_(controller), robot_link_(link), link_(link), settings_(settings), clock_(clock), operator_(by), seconds_(seconds),
       limits_(filter_limits(robot, settings.limits)), measured_(static_cast<std::size_t>(robot.quantity_count)),
       command_(static_cast<std::size_t>(robot.commands)), actuators_(static_cast<std::size_t>(robot.actuators)),
-      held_(static_cast<std::size_t>(robot.values)), told_(static_cast<std::size_t>(robot.range_count))
+      ranges_(robot.ranges, robot.ranges + robot.range_count), held_(static_cast<std::size_t>(robot.values)), told_(ranges_.size())
 {
     reading_.values.resize(static_cast<std::size_t>(robot.values));
 }
@@ -217,8 +217,8 @@ const float *Pilot::fly(double now)
 const float *Pilot::held_values()
 {
     std::copy(reading_.values.begin(), reading_.values.end(), held_.begin());
-    for (int i = 0; i < robot_.range_count; i++) {
-        const CommandRange &range = robot_.ranges[i];
+    for (std::size_t i = 0; i < ranges_.size(); i++) {
+        const CommandRange &range = ranges_[i];
         const Quantity &q = robot_.quantities[range.quantity];
         const bool stands = &q == velocity_ && halted_ >= 0.0; /* it is about to leave, whatever the range is */
         if (stands || (range.origin >= 0 && !measured_[static_cast<std::size_t>(range.origin)])) {
@@ -226,8 +226,8 @@ const float *Pilot::held_values()
         }
         const float *about = range.origin < 0 ? nullptr : place(robot_.quantities[range.origin].at);
         const int changed = safety_hold(&held_[static_cast<std::size_t>(q.at)], range.low, range.high, about, q.size);
-        if (changed > 0 && !told_[static_cast<std::size_t>(i)]) {
-            told_[static_cast<std::size_t>(i)] = true;
+        if (changed > 0 && !told_[i]) {
+            told_[i] = true;
             say_line(std::string(q.name) + " is held within what the policy was trained with");
         }
     }

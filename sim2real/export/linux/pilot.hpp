@@ -107,6 +107,8 @@ private:
     void check_quantities(const Identity &identity, const std::vector<bool> &commanded);
     std::vector<bool> take_commands(const std::map<std::string, std::vector<float>> &given, const Identity &identity);
     const Quantity &quantity_for(const std::string &name, const std::map<std::string, std::vector<float>> &given) const;
+    void take_ranges(const std::vector<bool> &commands);
+    void take_range(const Span &span, int quantity);
     void check_ranges(const std::vector<bool> &commands);
     void check_range(const CommandRange &range) const;
     const float *held_values();
@@ -140,6 +142,7 @@ private:
     std::unique_ptr<Entry> entry_;
     std::vector<bool> measured_;
     std::vector<float> command_, actuators_;
+    std::vector<CommandRange> ranges_; /* in force: the contract's, or the operator's in settings_ */
     std::vector<float> held_;    /* all values, commands within their ranges */
     std::vector<bool> told_;     /* of each range, that a command was held within it */
     std::timed_mutex link_mutex_; /* held by whoever calls the link */

@@ -3,10 +3,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "frames.hpp"
-#include "link.hpp"
+#include "toml_lines.hpp"
 
 namespace flight {
 
@@ -44,8 +43,6 @@ const char *const fault_texts[SAFETY_FAULTS] = {
 
 namespace {
 
-constexpr std::size_t largest_file = 1 << 16;
-
 struct Key {
     const char *name;
     double Limits::*value;
@@ -63,42 +60,15 @@ constexpr Key keys[] = {
     {"collision", &Limits::collision, false},    {"command_change", &Limits::command_change, false},
 };
 
-std::string stripped(const std::string &text)
-{
-    const std::size_t first = text.find_first_not_of(" \t\r");
-    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-/* A line without its comment, which a # outside of a string begins. */
-std::string without_comment(const std::string &line)
-{
-    bool quoted = false;
-    for (std::size_t i = 0; i < line.size(); i++) {
-        quoted = quoted != (line[i] == '"');
-        if (line[i] == '#' && !quoted) {
-            return stripped(line.substr(0, i));
-        }
-    }
-    return stripped(line);
-}
-
 class Reader {
 public:
     Reader(Settings &settings, const Robot &robot, const std::string &path) : settings_(settings), robot_(robot), path_(path) {}
 
     void read()
     {
-        std::ifstream file(path_, std::ios::binary);
-        std::string text(largest_file + 1, '\0');
-        if (!file || !(file.read(&text[0], largest_file + 1), file.eof())) {
-            throw Refused("cannot read the safety settings " + path_ + ": give a TOML file of at most 64 KiB.");
-        }
-        text.resize(static_cast<std::size_t>(file.gcount()));
-        for (std::size_t at = 0; at < text.size();) {
-            const std::size_t end = std::min(text.find('\n', at), text.size());
+        for (const std::string &line : toml_lines(path_, "safety settings")) {
             number_++;
-            take(without_comment(text.substr(at, end - at)));
-            at = end + 1;
+            take(line);
         }
     }
 
@@ -188,7 +158,7 @@ Reaction first_reaction(const Robot &robot)
 
 Settings settings_of(const Robot &robot)
 {
-    Settings out{robot.limits, {}};
+    Settings out{robot.limits, {}, {}};
     for (Reaction &reaction : out.reactions) {
         reaction = first_reaction(robot);
     }

@@ -121,7 +121,9 @@ def test_an_episode_without_a_figure_does_not_count_in_its_mean():
                 found["metrics"]["time"] = torch.where(found["ids"] == 2, 5.0, torch.nan)
             return *most, info
 
-    assert evaluate(Timed(4), still, 8)["metrics"]["time"] == 5.0
+    found = evaluate(Timed(4), still, 8)
+    assert found["metrics"]["time"] == 5.0
+    assert found["metrics_missing"] == {"time": 6}  # of eight; world 2 has two
 
 
 def test_episodes_that_began_in_the_middle_do_not_count():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 import rookery
+from rookery.sim.actions import check_actions
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
@@ -631,6 +633,40 @@ def test_terms_must_be_as_declared():
         VecEnv(task, MujocoWorld(task.scene(), 3, 1))
 
 
+ONES = torch.ones(2, 1, 4)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "make_actions",
+    [
+        ONES.to_sparse, lambda: ONES[:, 0].to_sparse_csr(), lambda: ONES.long().to_sparse(), ONES.to_mkldnn, ONES.long,
+        lambda: ONES.to(torch.complex64), lambda: ONES.to(torch.complex64).to_sparse(),
+        lambda: torch.nested.nested_tensor([*ONES]), lambda: torch.nested.nested_tensor([*ONES], layout=torch.jagged),
+        lambda: torch.quantize_per_tensor(ONES, 0.1, 0, torch.qint8),
+    ],
+)  # fmt: skip
+def test_the_way_out_of_actions_that_are_no_ordinary_tensor_works(make_actions):
+    """The message's expression gives what the environment takes, but for the shape where that was wrong, too."""
+    env = hover(n=2)
+    env.reset()
+    actions = make_actions()
+    with pytest.raises(RookeryError, match=r"must be an? (ordinary|float) tensor, got .*: give .*actions") as refusal:
+        env.step(actions)
+    way = re.search(r": give (.*)\.$", str(refusal.value))[1]
+    env.step(eval(way, {"actions": actions, "torch": torch}).view(2, 1, 4))
+    assert torch.equal(env.task.given["drone"], ONES)
+
+
+def test_actions_of_a_graph_are_taken_without_it():
+    env = hover(n=2)
+    env.reset()
+    actions = torch.nn.Parameter(0.5 * ONES)
+    env.step(2.0 * actions)
+    assert torch.equal(env.task.given["drone"], ONES) and not env.task.given["drone"].requires_grad
+    assert not check_actions(env, 2.0 * actions)["drone"].requires_grad
+
+
 PARTS = {"tasks": ["table-reach", "table-push"]}
 
 
@@ -643,8 +679,14 @@ def test_actions_that_have_no_values_and_seeds_that_are_none_are_refused(make_en
     first = {g: o.clone() for g, o in env.reset(3)[0].items()}
     (group, spec), *_ = env.groups.items()
     shape = (env.num_envs, spec.count, spec.action.size)
-    for actions in (torch.zeros(shape, device="meta"), torch.zeros(shape).to_sparse()):
-        with pytest.raises(RookeryError, match="must be an ordinary tensor on 'cpu'"):
+    for actions, why in (
+        (
+            torch.zeros(shape, device="meta"),
+            "must be an ordinary tensor on 'cpu', got one on 'meta', which has no values",
+        ),
+        (torch.zeros(shape).to_sparse(), r"must be an ordinary tensor, got .*: give actions\.to_dense\(\)"),
+    ):
+        with pytest.raises(RookeryError, match=why):
             env.step({group: actions})
     for seed in ("x", 1.5, True, 2**64, [1]):
         with pytest.raises(RookeryError, match="seed must be from"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -11,7 +13,7 @@ from rookery.sim2real.gate.page import page
 from rookery.sim2real.gate.profile import load_profile, profiles
 from rookery.sim2real.gate.trials import _Changes
 from tests.sim2real.gate.test_margins import profile
-from tests.sim2real.gate.toy import STEPS, ToyOpener
+from tests.sim2real.gate.toy import STEPS, Toy, ToyOpener
 
 CLOCK = 1.0 / STEPS / 3.0
 """The toy's action changes in one of its three components, by a tenth a step."""
@@ -41,6 +43,24 @@ def test_a_figure_beyond_its_bound_is_no_pass(tmp_path, asked, verdict):
     assert figure.passes == (verdict == "pass") and (figure.name in report.failures) == (verdict == "fail")
     assert report.verdict == verdict and report.lacking == ["power"]
     assert report.to_json()["figures"][0]["value"] == figure.value and f"<td>{figure.name}</td>" in page(report)
+
+
+@pytest.mark.parametrize(
+    ("late", "missing", "verdict"), [(0.5, True, "pass"), (2.0, True, "fail"), (-1.0, False, "pass")]
+)
+def test_episodes_without_a_figure_are_left_out_and_counted(tmp_path, monkeypatch, late, missing, verdict):
+    """`u`, uniform in [0, 1), is a metric of the episodes in which it is at least `late`."""
+    whole = Toy.metrics
+    monkeypatch.setattr(Toy, "metrics", lambda t: whole(t) | {"u": t.u.where(t.u >= late, torch.nan)})
+    settings = GateSettings(20, 0.5, rounds=0, combinations=0, cases=False, beyond=False)
+    asked = bound("u", least=max(late, 0.0))
+    report = Gate(ToyOpener(), profile(tmp_path, {"offset": (0.0, 0.0001)}, asked), settings).run()
+    (figure,) = report.figures
+    assert (figure.missing > 0) == missing and (figure.value is None) == (figure.missing == 20)
+    assert report.verdict == verdict and not report.lacking
+    json.dumps(report.to_json(), allow_nan=False)
+    said = f"without {figure.missing} episodes" if 0 < figure.missing < 20 else "no episode has it"
+    assert (said in page(report)) == missing
 
 
 def test_changes_are_counted_within_episodes():

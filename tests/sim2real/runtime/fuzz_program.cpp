@@ -219,15 +219,16 @@ long fly(long count, int port)
     return set_points;
 }
 
-/* Files of settings and addresses: an answer or a sentence. */
+/* Files of settings and controls, and addresses: an answer or a sentence. */
 long words(long count, const std::string &folder)
 {
     const std::string text = "[limits]\ntilt_deg = 45 # here\nfence_m = 1.5\nmisses = 3\n[reactions]\nbattery = \"land\"\ntilt = \"stop\"\n";
     const std::string url = "mavlink://127.0.0.1:14540/path?hover=0.5&system=2&loss=0.1";
+    const std::string controls = "[ranges]\nvelocity = [[-1, -0.5, -1e0],\n [1, 0.5, 1.0]] # own\n\"target\" = [[0], [1]]\n[axes]\nup = 3\n";
     const std::string file = folder + "/safety.toml";
     long refused = 0;
     for (long i = 0; i < count; i++) {
-        std::string one = i % 2 == 0 ? text : url;
+        std::string one = i % 3 == 0 ? text : i % 3 == 1 ? url : controls;
         for (unsigned k = below(6) + 1; k > 0; k--) {
             const std::size_t at = below(static_cast<unsigned>(one.size() + 1));
             switch (below(4)) {
@@ -238,7 +239,18 @@ long words(long count, const std::string &folder)
             }
         }
         try {
-            if (i % 2 == 0) {
+            if (i % 3 == 2) {
+                std::ofstream(file, std::ios::binary) << one;
+                for (const Span &span : read_ranges(file)) {
+                    for (const std::vector<float> *ends : {&span.low, &span.high}) {
+                        for (const float end : *ends) {
+                            if (!std::isfinite(end)) {
+                                fail("a range without an end was taken");
+                            }
+                        }
+                    }
+                }
+            } else if (i % 3 == 0) {
                 std::ofstream(file, std::ios::binary) << one;
                 Settings settings = settings_of(robot());
                 read_settings(settings, robot(), file);

@@ -26,6 +26,18 @@ def steps(flight: Flight, count: int) -> Iterator[tuple[Phase, np.ndarray | None
         yield flight.record.phase, flight.record.command
 
 
+def begin_alike(ours: Flight, theirs: Flight) -> None:
+    """Check and arm a flight of the runtime in Python and one of the program, so that both measure the same in every step."""
+    for flight in (ours, theirs):
+        flight.pilot.check()
+        if flight is ours:  # the program's check takes the first step
+            flight.link.receive()
+        flight.pilot.start()
+        flight.pilot.step()
+        flight.vehicle.step()
+        flight.clock.moment += flight.vehicle.period
+
+
 @pytest.mark.parametrize(
     ("of", "native", "fixture", "seconds", "count"),
     [(Flight, NativeFlight, "hover_program", 2.0, 1000), (Walk, NativeWalk, "walk_program", 2.0, 500)],
@@ -39,14 +51,7 @@ def test_both_runtimes_do_the_same(
         closing(of(bundle, seed=3, seconds=seconds)) as ours,
         closing(native(bundle, seed=3, seconds=seconds)) as theirs,
     ):
-        for flight in (ours, theirs):
-            flight.pilot.check()
-            if flight is ours:  # the program's check takes the first step
-                flight.link.receive()
-            flight.pilot.start()
-            flight.pilot.step()
-            flight.vehicle.step()
-            flight.clock.moment += flight.vehicle.period
+        begin_alike(ours, theirs)
         phases = []
         for (phase, command), (other, theirs_command) in zip(steps(ours, count), steps(theirs, count), strict=True):
             assert phase is other
