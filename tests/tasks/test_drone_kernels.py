@@ -36,7 +36,9 @@ ABOVE = 0.2
 
 def start_states(ids: torch.Tensor, draws: torch.Tensor, target: torch.Tensor, ranges: tuple) -> torch.Tensor:
     out = torch.full((len(ids), A, 13), math.nan)
-    kernels.starts(ids.numpy(), draws.numpy(), target.numpy(), FACING.numpy(), *ranges, GROUND_HEIGHT.numpy(), ABOVE, out.numpy())
+    kernels.starts(
+        ids.numpy(), draws.numpy(), target.numpy(), FACING.numpy(), *ranges, GROUND_HEIGHT.numpy(), ABOVE, out.numpy()
+    )
     return out
 
 
