@@ -126,8 +126,8 @@ def _check_no_states(config: Any, encoder: Sequence[Link]) -> None:
     for link in encoder:
         if link.state_size:
             raise RookeryError(
-                f"encoder={config.encoder} gave a stage with a state, {type(link).__name__}, and a state is learned through time "
-                "in the one GRU of memory=gru alone: give stages without a state, and take that GRU (--memory gru)."
+                f"encoder={config.encoder} gave a stage with a state, {type(link).__name__}, and a state is learned through "
+                "time in the one GRU of memory=gru alone: give stages without a state, and take that GRU (--memory gru)."
             )
 
 
