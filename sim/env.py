@@ -93,7 +93,7 @@ class Env(abc.ABC):
     engine: str = ""
     seeded: bool = True
     remake: Callable[[], Env] | None = None
-    _at_ends: AtEnds | None = None
+    _at_ends: tuple[AtEnds, ...] = ()
 
     # The loop
 
@@ -270,14 +270,23 @@ class Env(abc.ABC):
         """
         raise RookeryError(f"{self.task_id} has no observation and reward terms to record.")
 
-    def before_restart(self, call: AtEnds | None) -> None:
+    def before_restart(self, call: AtEnds) -> Callable[[], None]:
         """In every step that ends episodes, call ``call(ids)`` with the worlds [m] in which it does, before they begin anew:
-        `mj_data`, `markers` and `gauges` show their last states then. None ends it.
+        `mj_data`, `markers`, `gauges` and `action_mask` show their last states then. Listeners are called in the order in which
+        they came; copies of the environment have none.
+
+        Returns:
+            A function that ends it.
 
         Raises:
             RookeryError: the environment begins episodes in other processes.
         """
-        self._at_ends = call
+        self._at_ends += (call,)
+
+        def end() -> None:
+            self._at_ends = tuple(c for c in self._at_ends if c is not call)
+
+        return end
 
     def locate(self, world: int) -> tuple[Env, int]:
         """The environment of one task that a world belongs to, and its index there."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -127,8 +127,8 @@ class EnvWrapper(Env):
     def record_terms(self, record: TermRecorder | None) -> None:
         self.env.record_terms(record)
 
-    def before_restart(self, call: AtEnds | None) -> None:
-        self.env.before_restart(call)
+    def before_restart(self, call: AtEnds) -> Callable[[], None]:
+        return self.env.before_restart(call)
 
     def locate(self, world: int) -> tuple[Env, int]:
         return self.env.locate(world)

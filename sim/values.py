@@ -2,8 +2,9 @@
 contracts.
 
 Types and limits are strict, by msgspec: text is no number, a number no text, a list of three has three, and numbers are
-finite. Limits stand beside the types, as msgspec's: ``Annotated[float, Meta(gt=0)]``; a function ``check(value, line)``
-beside a type is called with the value and raises `fault`. Values have one of two forms, which differ in their sentences too:
+finite, or infinite at most where UNBOUNDED stands beside their type. Limits stand beside the types, as msgspec's:
+``Annotated[float, Meta(gt=0)]``; a function ``check(value, line)`` beside a type is called with the value and raises
+`fault`. Values have one of two forms, which differ in their sentences too:
 
     settings    of TOML, Python and the command line: whole numbers may be written as floats (``5e6``), NumPy's numbers and
                 arrays count as Python's, and as TOML has no null, the text "none" stands for None
@@ -27,6 +28,8 @@ from rookery.sim.errors import RookeryError, unknown
 
 T = TypeVar("T")
 NONE = "none"
+UNBOUNDED = object()
+"""Beside a type, ``Annotated[float, UNBOUNDED]``: infinity is a value, too."""
 WHOLE = r"\Z"
 """End of a pattern that the whole text must match; ``$`` would let a newline follow."""
 
@@ -165,14 +168,15 @@ _CONTRACT = _Contract()
 def _read(value: Any, hint: Any, line: str, form: _Settings) -> Any:
     """A value as an annotation wants it."""
     hint, beside = _split(hint)
-    found = _read_bare(value, hint, [b for b in beside if isinstance(b, msgspec.Meta)], line, form)
+    limits = [b for b in beside if isinstance(b, msgspec.Meta)]
+    found = _read_bare(value, hint, limits, line, form, UNBOUNDED in beside)
     for check in beside:
         if callable(check):
             check(found, line)
     return found
 
 
-def _read_bare(value: Any, hint: Any, limits: list[msgspec.Meta], line: str, form: _Settings) -> Any:
+def _read_bare(value: Any, hint: Any, limits: list[msgspec.Meta], line: str, form: _Settings, unbounded: bool) -> Any:
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if form.lenient and isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
@@ -190,7 +194,7 @@ def _read_bare(value: Any, hint: Any, limits: list[msgspec.Meta], line: str, for
         cls: Any = hint
         return value if isinstance(value, cls) else _object(cls, value, line, form)
     found = _entries(value, hint, limits, line, form)
-    if isinstance(found, float) and not math.isfinite(found):
+    if isinstance(found, float) and (math.isnan(found) if unbounded else not math.isfinite(found)):
         raise form.wrong(line, value, _wanted(hint, limits).replace("a number", "a finite number"))
     try:
         return _within(found, hint, limits)

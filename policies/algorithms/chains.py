@@ -68,6 +68,7 @@ def policy_chains(config: Any, group: Group, state_size: int = 0, outputs: int |
     memory = config.memory_size if getattr(config, "memory", "none") != "none" else 0
     module = getattr(config, "network", "")
     encoder = encoder_links(config, group, frames)
+    _check_no_states(config, encoder)
     policy = standard(
         group.observation_size, group.action.outputs, config.hidden, config.activation, config.obs_clip,
         getattr(config, "squash", "clip"),
@@ -114,6 +115,20 @@ def encoder_links(config: EncoderConfig, group: Group, frames: int) -> list[Link
     links = cls.encoder(group, frames, config.activation, options)  # type: ignore[attr-defined]
     _check_encoder_links(links, cls, frames * group.frame_size)
     return links
+
+
+def _check_no_states(config: Any, encoder: Sequence[Link]) -> None:
+    """Refuse an encoder that remembers: it would be trained as if each step were an episode's first.
+
+    Raises:
+        RookeryError: a stage has a state.
+    """
+    for link in encoder:
+        if link.state_size:
+            raise RookeryError(
+                f"encoder={config.encoder} gave a stage with a state, {type(link).__name__}, and a state is learned through "
+                "time in the one GRU of memory=gru alone: give stages without a state, and take that GRU (--memory gru)."
+            )
 
 
 def _check_encoder_links(links: object, cls: type, size: int) -> None:

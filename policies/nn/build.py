@@ -49,8 +49,8 @@ def parts_of(links: Sequence[Link]) -> tuple[list[Link], GRU | None, list[Link]]
     states = sum(leaf.stage.state_size > 0 for leaf in StageChain(tuple(links)).leaves)
     if states != len(memories) or states > 1:
         raise RookeryError(
-            "only one GRU between other stages can be trained: leave other stages with a state out of the chain, or give them "
-            "weights that are learned elsewhere."
+            "only one GRU between other stages can be trained, one of --memory gru: leave other stages with a state out of the "
+            "chain. With weights that were learned elsewhere they are played, evaluated and exported."
         )
     if memories:
         at = memories[0]

@@ -20,9 +20,18 @@ from torch import Tensor
 
 from rookery.robots.arms.kinematics import chain_of
 from rookery.robots.manipulators.actuation import RATE_SHARE, arm_actuation
-from rookery.robots.manipulators.kernels import read_arms, reset_arms, tools, track_pose
+from rookery.robots.manipulators.kernels import (
+    ArmCommands,
+    ArmReadings,
+    HingeChain,
+    PoseSearch,
+    read_arms,
+    reset_arms,
+    tools,
+    track_pose,
+)
 from rookery.robots.manipulators.model import ManipulatorModel
-from rookery.robots.manipulators.references import follow, links_of
+from rookery.robots.manipulators.references import ArmDynamics, ControlRows, ReferenceLimits, follow, links_of
 from rookery.sim.actuation import Actuation, ToolGoal
 from rookery.sim.buffers import Buffers
 from rookery.sim.envs.delays import ControlDelay
@@ -238,7 +247,7 @@ class Manipulator(Buffers):
         turns, offsets, axes = chain_of(self.world.model, self.joint_names, body, f"{self.name}/{self.model.tool}")
         offsets[0] = base.xpos + self.base_rotation.numpy() @ offsets[0]
         turns[0] = self.base_rotation.numpy() @ turns[0]
-        self.chain = turns, offsets, axes
+        self.chain = HingeChain(turns, offsets, axes)
         self._links = links_of(self.world.model, self.joint_names, turns, offsets)
 
     def _find_limits(self) -> None:
@@ -246,9 +255,8 @@ class Manipulator(Buffers):
         model = self.model
         limits = np.array((model.lower, model.upper)) + MARGIN * np.array([[1.0], [-1.0]])
         self.lower, self.upper = limits
-        self._limits = np.array(
-            (self.lower, self.upper, model.speed, model.acceleration, model.jerk, model.inertial_torque)
-        )
+        motion = (np.array(x, float) for x in (model.speed, model.acceleration, model.jerk, model.inertial_torque))
+        self.limits = ReferenceLimits(self.lower, self.upper, *motion, RATE_SHARE * model.torque_rate)
         self._lead = (np.array(model.kd) + np.array(model.damping)) / np.array(model.kp)
 
     def _make_buffers(self) -> None:
@@ -274,13 +282,12 @@ class Manipulator(Buffers):
         self.arrived = torch.zeros(0)
         commanded = (self.reference, self.joint_goal, self.torque, self.grip, self.goal, self.goal_rotation)
         seen = (self.exact_tool, self.exact_rotation, self.tool, self.rotation, self.pos, self.vel, self.opening)
-        self._seen = tuple(b.numpy() for b in seen)
-        self._all = (*(b.numpy() for b in commanded), *self._seen, self.held.numpy())
+        self._commands = ArmCommands(*(b.numpy() for b in commanded))
+        self._readings = ArmReadings(*(b.numpy() for b in seen))
+        self._held = self.held.numpy()
         self._grip = self.grip.numpy()
-        self._motion = (
-            self._limits, RATE_SHARE * self.model.torque_rate, *self.chain, self._links, np.array(self.model.armature),
-            self._lead, self.world.dt, self._grip, self.rows.numpy(),
-        )  # fmt: skip
+        dynamics = ArmDynamics(self._links, np.array(self.model.armature), self._lead, self.world.dt)
+        self._motion = self.limits, self.chain, dynamics, ControlRows(self._grip, self.rows.numpy())
 
     def action_buffer(self, name: str, size: int) -> Tensor:
         """Make a buffer [N, size] float64 of the action kind's own, which is saved and restored with the arm; also in
@@ -310,7 +317,7 @@ class Manipulator(Buffers):
         """Everything between actions and motors."""
         return arm_actuation(self)
 
-    def motion(self) -> tuple[Any, ...]:
+    def motion(self) -> tuple[ReferenceLimits, HingeChain, ArmDynamics, ControlRows]:
         """The last arguments of `references.follow`: the arm's limits and dynamics, and where the rows go."""
         return self._motion
 
@@ -331,7 +338,7 @@ class Manipulator(Buffers):
 
     def refresh(self) -> None:
         """Read the joints and place the tool. Called after each step and write."""
-        read_arms(self.joints.pos.numpy(), self.joints.vel.numpy(), *self.chain, *self._seen)
+        read_arms(self.joints.pos.numpy(), self.joints.vel.numpy(), self.chain, self._readings)
 
     @property
     def motor_torque(self) -> Tensor:
@@ -352,7 +359,7 @@ class Manipulator(Buffers):
         full[:, count:] = 0.5 * wide
         self.joints.set_state(ids, torch.from_numpy(full), torch.zeros(full.shape))
         pulled = self.action.drive == "torque"
-        reset_arms(ids.numpy(), exact, full, wide, pulled, *self.chain, *self._all)
+        reset_arms(ids.numpy(), exact, full, wide, pulled, self.chain, self._commands, self._readings, self._held)
         self.actuators.set_control(self.held)
         self.action.hold(self, ids)
 
@@ -360,7 +367,7 @@ class Manipulator(Buffers):
         """Tool's places [n, 3] m and rotations [n, 3, 3] in the world at joint angles [n, J] rad; float64."""
         pos = torch.zeros(len(joints), 3, dtype=torch.float64)
         rotation = torch.zeros(len(joints), 3, 3, dtype=torch.float64)
-        tools(joints.contiguous().numpy(), *self.chain, pos.numpy(), rotation.numpy())
+        tools(joints.contiguous().numpy(), self.chain, pos.numpy(), rotation.numpy())
         return pos, rotation
 
     def joints_for(self, pos: Tensor, rotation: Tensor | None = None, start: Tensor | None = None) -> Tensor:
@@ -379,9 +386,10 @@ class Manipulator(Buffers):
         place = pos.double().contiguous()
         wanted = self.tool_at(self.home[None])[1].expand(n, 3, 3) if rotation is None else rotation.double()
         wanted = wanted.contiguous()
-        arguments = (place.numpy(), wanted.numpy(), *self.chain, self.lower, self.upper, self.home.numpy())
-        track_pose(q.numpy(), *arguments, 0.05, 0.02, 0.3, 40)
-        track_pose(q.numpy(), *arguments, 0.001, 0.0, 0.1, 10)
+        coarse = PoseSearch(self.lower, self.upper, self.home.numpy(), damping=0.05, posture=0.02, most=0.3)
+        track_pose(q.numpy(), place.numpy(), wanted.numpy(), self.chain, coarse, 40)
+        fine = coarse._replace(damping=0.001, posture=0.0, most=0.1)
+        track_pose(q.numpy(), place.numpy(), wanted.numpy(), self.chain, fine, 10)
         reached, now = self.tool_at(q)
         error = (reached - place).norm(dim=1)
         cosine = 0.5 * ((now * wanted).sum((1, 2)) - 1.0)

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
 from numba import njit, prange
-from numpy.typing import NDArray
 
-from rookery.robots.manipulators.kernels import PIECE, few_threads
-
-Floats = NDArray[np.float64]
+from rookery.robots.manipulators.kernels import PIECE, Floats, HingeChain, Numbers, few_threads
 
 BANDWIDTH = 30.0
 """1/s, with which a reference goes to its goal where no limit is in the way."""
@@ -36,6 +34,86 @@ BEYOND = 0.03
 GUARD = 100.0
 """Share of the top speed that is asked for; rad beyond the ends, and 1/s, where and how hard a joint is stopped whatever the
 others do: at its limit of speed or position, which sharing one factor with others could take it across."""
+
+
+class ReferenceLimits(NamedTuple):
+    """Limits of an arm's references.
+
+    Args:
+        low, high: [J] rad, where references end.
+        speed, acceleration, jerk: [J], rad and s.
+        torque: [J] N m, of what moves the arm.
+        rate: N m/s of that.
+    """
+
+    low: Floats
+    high: Floats
+    speed: Floats
+    acceleration: Floats
+    jerk: Floats
+    torque: Floats
+    rate: float
+
+
+class ArmDynamics(NamedTuple):
+    """Masses that references move, and their time.
+
+    Args:
+        links: [J, 10] of `links_of`.
+        armature: [J] kg m^2.
+        lead: [J] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
+        dt: s, physics step.
+    """
+
+    links: Floats
+    armature: Floats
+    lead: Floats
+    dt: float
+
+
+class ControlRows(NamedTuple):
+    """Results of `follow`.
+
+    Args:
+        grip: [N] m, what the gripper's column gets.
+        rows: [N, K, J + 1] one row a physics step; the opening of the gripper is last ([N, K, J] where there is none).
+    """
+
+    grip: Numbers
+    rows: Numbers
+
+
+class InverseLimits(NamedTuple):
+    """1 / limit of the speed, [J]; of the acceleration and the jerk, [2 J] each, of motions and of the torques they take."""
+
+    speed: Floats
+    acceleration: Floats
+    jerk: Floats
+
+
+class BodyScratch(NamedTuple):
+    """Scratch of one world's mass matrix: the last link's matrix [3, 3] and place [3] m; the motion of each joint as spin and
+    velocity of the origin [J, 6]; of composite bodies mass, mass times place, inertia xx yy zz xy xz yz [J, 10]; and the mass
+    matrix [J, J] kg m^2 itself."""
+
+    turn: Floats
+    pos: Floats
+    momenta: Floats
+    composite: Floats
+    mass: Floats
+
+
+class ReferenceScratch(NamedTuple):
+    """Scratch of one world's reference: angles q [J]; [2 J] each, with the torques that it takes in places J to 2 J - 1: speed,
+    acceleration, way to the goal, missing part of the speed, change of the speed wanted; and [J] 1 / jerk of each alone."""
+
+    q: Floats
+    v: Floats
+    a: Floats
+    way: Floats
+    error: Floats
+    push: Floats
+    column: Floats
 
 
 def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offsets: Floats) -> Floats:
@@ -73,16 +151,32 @@ def links_of(model: mujoco.MjModel, joints: Sequence[str], turns: Floats, offset
     return out
 
 
-@njit(cache=True, error_model="numpy")
-def mass_matrix(  # type: ignore[no-untyped-def]
-    q, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass
-):  # pragma: no cover - compiled
-    """Mass matrix [J, J] kg m^2 by composite bodies, all of them about the world's origin; `turn` [3, 3] and `pos` [3] m of
-    the last link.
+@njit(cache=True, error_model="numpy", inline="always")
+def body_scratch(joints: int) -> BodyScratch:  # pragma: no cover - compiled
+    """Room for one world."""
+    momenta = np.empty((joints, 6))
+    return BodyScratch(np.empty((3, 3)), np.empty(3), momenta, np.empty((joints, 10)), np.empty((joints, joints)))
 
-    links: [J, 10] of `links_of`. momenta [J, 6]: the motion of each joint as spin and velocity of the origin.
-    composite [J, 10]: mass, mass times place, inertia xx yy zz xy xz yz.
+
+@njit(cache=True, error_model="numpy", inline="always")
+def reference_scratch(joints: int) -> ReferenceScratch:  # pragma: no cover - compiled
+    """Room for one world."""
+    both = 2 * joints
+    v, a, way, error, push = np.empty(both), np.empty(both), np.empty(both), np.empty(both), np.empty(both)
+    return ReferenceScratch(np.empty(joints), v, a, way, error, push, np.empty(joints))
+
+
+@njit(cache=True, error_model="numpy")
+def mass_matrix(
+    ref: Floats, world: int, chain: HingeChain, links: Floats, at: BodyScratch
+) -> None:  # pragma: no cover - compiled
+    """Mass matrix of one world by composite bodies, all of them about the world's origin.
+
+    Args:
+        ref: [N, 3, J], joint angles first. links: [J, 10] of `links_of`. at: written.
     """
+    turns, offsets, axes = chain
+    turn, pos, momenta, composite, mass = at
     joints = len(axes)
     for i in range(3):
         pos[i] = 0.0
@@ -95,7 +189,7 @@ def mass_matrix(  # type: ignore[no-untyped-def]
             for j in range(3):
                 turn[i, j] = a * turns[n, 0, j] + b * turns[n, 1, j] + c * turns[n, 2, j]
         x, y, z = axes[n, 0], axes[n, 1], axes[n, 2]
-        s, k = math.sin(q[world, 0, n]), 1.0 - math.cos(q[world, 0, n])
+        s, k = math.sin(ref[world, 0, n]), 1.0 - math.cos(ref[world, 0, n])
         for i in range(3):
             a, b, c = turn[i, 0], turn[i, 1], turn[i, 2]
             momenta[n, i] = a * x + b * y + c * z
@@ -148,7 +242,7 @@ def mass_matrix(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _share(x, most):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def _share(x: Floats, most: Floats) -> float:  # pragma: no cover - compiled
     """By how much x is too large: the largest |x_i| / limit_i; `most` has the limits inverted."""
     worst = 0.0
     for i in range(len(most)):
@@ -157,7 +251,7 @@ def _share(x, most):  # type: ignore[no-untyped-def]  # pragma: no cover - compi
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _torques(mass, armature, x):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def _torques(mass: Floats, armature: Floats, x: Floats) -> None:  # pragma: no cover - compiled
     """Put mass times x[:J] into x[J:]."""
     joints = len(mass)
     for i in range(joints):
@@ -168,7 +262,7 @@ def _torques(mass, armature, x):  # type: ignore[no-untyped-def]  # pragma: no c
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _pace(tight, bent):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
+def _pace(tight: float, bent: float) -> tuple[float, float]:  # pragma: no cover - compiled
     """Speed, in ways per second, from which it is possible to stop within the way, and its own decay in 1/s.
 
     tight: s^2, share of the acceleration's limits that the way itself is, bent: s^3, of the jerk's.
@@ -182,10 +276,14 @@ def _pace(tight, bent):  # type: ignore[no-untyped-def]  # pragma: no cover - co
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _advance(  # type: ignore[no-untyped-def]
-    error, push, q, v, a, low, high, speed, acceleration, jerk, slowly, gently, mass, armature, dt
-):  # pragma: no cover - compiled
-    """One physics step towards a velocity that is `error` [2 J] away and changes by `push` [2 J]; see `follow` for the rest."""
+def _advance(
+    limits: ReferenceLimits, inverse: InverseLimits, dynamics: ArmDynamics, mass: Floats, at: ReferenceScratch
+) -> None:  # pragma: no cover - compiled
+    """One physics step towards a velocity that is `at.error` away and changes by `at.push`."""
+    low, high, speed, acceleration, jerk, _, _ = limits
+    armature, dt = dynamics.armature, dynamics.dt
+    slowly, gently = inverse.acceleration, inverse.jerk
+    q, v, a, _, error, push, _ = at
     joints = len(jerk)
     bent = _share(error, gently)
     rate = min(SETTLING * BANDWIDTH, math.sqrt(2.0 * CATCH / max(bent, 1e-12)))
@@ -227,8 +325,10 @@ def _advance(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _head_for(inverse: InverseLimits, at: ReferenceScratch) -> None:  # pragma: no cover - compiled
     """The part of the speed wanted on the way to a goal that is missing, and the change of that speed, [2 J] both."""
+    quickly, slowly, gently = inverse
+    _, v, a, way, error, push, _ = at
     joints = len(way) // 2
     tight = _share(way, slowly)
     bent = _share(way, gently)
@@ -259,10 +359,12 @@ def _head_for(way, v, a, quickly, slowly, gently, error, push):  # type: ignore[
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def _cruise(  # type: ignore[no-untyped-def]
-    goal, q, v, a, low, high, speed, column, slowly, error, push
-):  # pragma: no cover - compiled
-    """The same [:J] for a velocity, each joint's own, that ends before the limits; column: [J] 1 / jerk of each alone."""
+def _cruise(
+    goal: Floats, limits: ReferenceLimits, slowly: Floats, at: ReferenceScratch
+) -> None:  # pragma: no cover - compiled
+    """The same [:J] for a velocity, each joint's own, that ends before the limits."""
+    low, high, speed = limits.low, limits.high, limits.speed
+    q, v, a, _, error, push, column = at
     joints = len(column)
     for n in range(joints):
         wanted = min(max(goal[n], -TOP * speed[n]), TOP * speed[n])
@@ -282,11 +384,15 @@ def _cruise(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy")
-def references(  # type: ignore[no-untyped-def]
-    goal, ref, world, together, low, high, speed, acceleration, jerk, quickly, slowly, gently, mass, armature, lead, dt,
-    grip, rows, q, v, a, way, error, push, column,
-):  # fmt: skip  # pragma: no cover - compiled
-    """The rows of `follow` in one world, whose mass matrix is known; from `q` on, scratch."""
+def references(
+    goal: Floats, ref: Floats, world: int, together: bool, limits: ReferenceLimits, inverse: InverseLimits,
+    dynamics: ArmDynamics, controls: ControlRows, mass: Floats, at: ReferenceScratch,
+) -> None:  # fmt: skip  # pragma: no cover - compiled
+    """The rows of `follow` in one world, whose mass matrix is known; `at` is scratch."""
+    armature, lead, dt = dynamics.armature, dynamics.lead, dynamics.dt
+    gently = inverse.jerk
+    grip, rows = controls
+    q, v, a, way, error, push, column = at
     joints = len(lead)
     for n in range(joints):
         q[n] = ref[world, 0, n]
@@ -302,12 +408,12 @@ def references(  # type: ignore[no-untyped-def]
             column[n] = max(gently[n], (mass[n, n] + armature[n]) * gently[joints])
     for k in range(rows.shape[1]):
         if together:
-            _head_for(way, v, a, quickly, slowly, gently, error, push)
+            _head_for(inverse, at)
         else:
-            _cruise(goal[world], q, v, a, low, high, speed, column, slowly, error, push)
+            _cruise(goal[world], limits, inverse.acceleration, at)
             _torques(mass, armature, error)
             _torques(mass, armature, push)
-        _advance(error, push, q, v, a, low, high, speed, acceleration, jerk, slowly, gently, mass, armature, dt)
+        _advance(limits, inverse, dynamics, mass, at)
         if rows.shape[2] > joints:
             rows[world, k, joints] = grip[world]
         for n in range(joints):
@@ -322,24 +428,29 @@ def references(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, error_model="numpy", inline="always")
-def shares(limits, rate):  # type: ignore[no-untyped-def]  # pragma: no cover - compiled
-    """[2 J] each, of motions and of the torques that they take: 1 / limit of the speed, acceleration and jerk."""
-    joints = limits.shape[1]
-    quickly = 1.0 / (TOP * limits[2])
+def shares(limits: ReferenceLimits) -> InverseLimits:  # pragma: no cover - compiled
+    """What references are compared with."""
+    joints = len(limits.speed)
     slowly = np.empty(2 * joints)
     gently = np.empty(2 * joints)
-    slowly[:joints] = 1.0 / limits[3]
-    slowly[joints:] = 1.0 / limits[5]
-    gently[:joints] = 1.0 / limits[4]
-    gently[joints:] = 1.0 / rate
-    return quickly, slowly, gently
+    slowly[:joints] = 1.0 / limits.acceleration
+    slowly[joints:] = 1.0 / limits.torque
+    gently[:joints] = 1.0 / limits.jerk
+    gently[joints:] = 1.0 / limits.rate
+    return InverseLimits(1.0 / (TOP * limits.speed), slowly, gently)
 
 
 @few_threads
 @njit(cache=True, parallel=True, error_model="numpy")
-def follow(  # type: ignore[no-untyped-def]
-    goal, ref, together, limits, rate, turns, offsets, axes, links, armature, lead, dt, grip, rows
-):  # pragma: no cover - compiled
+def follow(
+    goal: Floats,
+    ref: Floats,
+    together: bool,
+    limits: ReferenceLimits,
+    chain: HingeChain,
+    dynamics: ArmDynamics,
+    controls: ControlRows,
+) -> None:  # pragma: no cover - compiled
     """References that go to joint goals, or at joint velocities, within limits: one row a physics step.
 
     The speed wanted is along the way to the goal, as fast as can be braked from; it is approached by accelerations of
@@ -348,37 +459,13 @@ def follow(  # type: ignore[no-untyped-def]
     Args:
         goal: [N, J] rad if `together`, else rad/s: a velocity, that ends before the limits. ref: [N, 3, J] position, velocity,
             acceleration; in and out.
-        limits: [6, J] lowest and highest position, where references end; speed, acceleration, jerk, rad and s; N m, of what
-            moves the arm. rate: N m/s of that.
-        turns, offsets, axes: the chain. links, armature: of `links_of`, and [J] kg m^2.
-        lead: [J] s, times the velocity is added to a row: what makes up for a servo's damping against standstill.
-        dt: s. grip: [N] m. rows: [N, K, J + 1], results; the opening of the gripper is last ([N, K, J] where there is
-            none).
+        controls: its rows are the result.
     """
-    joints = limits.shape[1]
-    low = limits[0]
-    high = limits[1]
-    speed = limits[2]
-    acceleration = limits[3]
-    jerk = limits[4]
-    quickly, slowly, gently = shares(limits, rate)
+    joints = len(limits.speed)
     for piece in prange((goal.shape[0] + PIECE - 1) // PIECE):
-        turn = np.empty((3, 3))
-        pos = np.empty(3)
-        momenta = np.empty((joints, 6))
-        composite = np.empty((joints, 10))
-        mass = np.empty((joints, joints))
-        q = np.empty(joints)
-        # of each vector, its torques follow in places J to 2 J - 1
-        way = np.empty(2 * joints)
-        v = np.empty(2 * joints)
-        a = np.empty(2 * joints)
-        error = np.empty(2 * joints)
-        push = np.empty(2 * joints)
-        column = np.empty(joints)
+        inverse = shares(limits)
+        bodies = body_scratch(joints)
+        at = reference_scratch(joints)
         for world in range(piece * PIECE, min((piece + 1) * PIECE, goal.shape[0])):
-            mass_matrix(ref, world, turns, offsets, axes, links, turn, pos, momenta, composite, mass)
-            references(
-                goal, ref, world, together, low, high, speed, acceleration, jerk, quickly, slowly, gently, mass, armature,
-                lead, dt, grip, rows, q, v, a, way, error, push, column,
-            )  # fmt: skip
+            mass_matrix(ref, world, chain, dynamics.links, bodies)
+            references(goal, ref, world, together, limits, inverse, dynamics, controls, bodies.mass, at)

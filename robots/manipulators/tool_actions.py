@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from rookery.robots.manipulators.actuation import goal_of
-from rookery.robots.manipulators.kernels import impedance, rotate_goals
+from rookery.robots.manipulators.kernels import PoseSearch, ToolSpring, impedance, rotate_goals
 from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, arm_spec
-from rookery.robots.manipulators.tool_drive import drive_tools, move_goals
+from rookery.robots.manipulators.tool_drive import GoalBounds, drive_tools, move_goals
 from rookery.sim.actuation import ToolGoal
 from rookery.sim.randomization.parameters import Parameter
 from rookery.sim.specs import ActionSpec
@@ -147,18 +147,19 @@ class Impedance(ToolPose):
         stiffness = arm.action_buffer("stiffness", 6)
         damping = arm.action_buffer("damping", 6)
         self._set_stiffness(arm, torch.arange(arm.world.num_envs), torch.ones(arm.world.num_envs))
-        torque = np.array(arm.model.torque, float)
-        largest_change = arm.model.torque_rate * arm.world.dt
+        spring = ToolSpring(
+            arm.home.numpy(), stiffness.numpy(), damping.numpy(), *NULL_SPACE, np.array(arm.model.torque, float),
+            arm.model.torque_rate * arm.world.dt,
+        )  # fmt: skip
 
         def pull(step: int) -> None:
             """Torques of one physics step."""
             goal, rotation = arm.goal, arm.goal_rotation
             if arm.late is not None:
                 goal, rotation = arm.arrived[:, step, :3].clone(), arm.arrived[:, step, 3:12].clone().view(-1, 3, 3)
-                arm.rows[:, 0, torque.size :] = arm.arrived[:, step, 12:]
+                arm.rows[:, 0, spring.torque.size :] = arm.arrived[:, step, 12:]
             impedance(
-                arm.joints.pos.numpy(), arm.joints.vel.numpy(), goal.numpy(), rotation.numpy(), *arm.chain,
-                arm.home.numpy(), stiffness.numpy(), damping.numpy(), NULL_SPACE, torque, largest_change,
+                arm.joints.pos.numpy(), arm.joints.vel.numpy(), goal.numpy(), rotation.numpy(), arm.chain, spring,
                 arm.torque.numpy(), arm.rows.flatten(1).numpy(),  # as contiguous as one world's: one compiled version
             )  # fmt: skip
             arm.actuators.set_control(arm.rows[:, 0])
@@ -178,8 +179,8 @@ class Impedance(ToolPose):
     def apply(self, arm: Manipulator, command: Tensor) -> None:
         # torques have no reference that goes ahead
         move_goals(
-            arm.goal.numpy(), (self.step * command[:, :3]).numpy(), arm.reference.numpy(), arm.exact_tool.numpy(), math.inf,
-            SPRING_LEASH, *arm.chain, *arm.box.numpy(),
+            arm.goal.numpy(), (self.step * command[:, :3]).numpy(), arm.reference.numpy(), arm.exact_tool.numpy(),
+            GoalBounds(math.inf, SPRING_LEASH, *arm.box.numpy()), arm.chain,
         )  # fmt: skip
         rotate_goal(arm, self.rotation_step * command[:, 3:])
         count = arm.torque.shape[1]
@@ -215,9 +216,10 @@ def tool_spec(kind: str, arm: Manipulator, steps: list[float]) -> ActionSpec:
 
 def drive_to_goal(arm: Manipulator, move: Tensor) -> None:
     """Move the goal by [N, 3] m and send the joint references that bring the tool there."""
+    search = PoseSearch(arm.lower, arm.upper, arm.home.numpy(), IK_DAMPING, POSTURE, MAX_JOINT_STEP)
     drive_tools(
-        arm.goal.numpy(), arm.goal_rotation.numpy(), move.numpy(), arm.exact_tool.numpy(), LEAD, LEASH, arm.box.numpy(),
-        arm.joint_goal.numpy(), arm.home.numpy(), IK_DAMPING, POSTURE, MAX_JOINT_STEP, arm.reference.numpy(), *arm.motion(),
+        arm.goal.numpy(), arm.goal_rotation.numpy(), move.numpy(), arm.exact_tool.numpy(),
+        GoalBounds(LEAD, LEASH, *arm.box.numpy()), arm.joint_goal.numpy(), search, arm.reference.numpy(), *arm.motion(),
     )  # fmt: skip
     arm.send()
 

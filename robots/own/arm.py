@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rookery.assets.arms import COLLISION_GROUP, FINGER_ARMATURE, couple_fingers
 from rookery.assets.panda import FINGER_SPEED, GRIP_FORCE
 from rookery.robots.arms.kinematics import chain_of
+from rookery.robots.manipulators.kernels import HingeChain
 from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.own import checks
@@ -207,7 +208,7 @@ class _ArmBuilder:
         torque = self._torque(model)
         home = self._home()
         nearer = None if not s.has("nearer") else _any_number(s, "nearer")
-        chain = chain_of(model, self.joints, BASE, TOOL)
+        chain = HingeChain(*chain_of(model, self.joints, BASE, TOOL))
         chooses = bool(self.fingers) and len(self.joints) > 5  # which way its fingers close
         found = search(chain, lower, upper, home, nearer, chooses)
         if self.fingers and not chooses:

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.robots.manipulators.kernels import tools, track_pose
+from rookery.robots.manipulators.kernels import HingeChain, PoseSearch, tools, track_pose
 
 Floats = NDArray[np.float64]
-Chain = tuple[Floats, Floats, Floats]
 HOMES = ((0.45, 0.0, 0.3), (0.55, 0.0, 0.15))
 """m, base's frame, of the tool at home: as a Panda's, or farther out for arms that fold less."""
 PLACES: tuple[tuple[float, float, float], ...] = (
@@ -43,7 +42,7 @@ class Postures:
 
 
 def search(
-    chain: Chain, lower: Floats, upper: Floats, home: Floats | None, nearer: float | None, fingers: bool
+    chain: HingeChain, lower: Floats, upper: Floats, home: Floats | None, nearer: float | None, fingers: bool
 ) -> Postures | None:
     """Home and distance of an arm whose chain is in its base's frame; None where it reaches no PLACES.
 
@@ -74,17 +73,19 @@ def search(
     return None
 
 
-def _tool(chain: Chain, q: Floats) -> tuple[Floats, Floats]:
+def _tool(chain: HingeChain, q: Floats) -> tuple[Floats, Floats]:
     pos, turn = np.zeros((len(q), 3)), np.zeros((len(q), 3, 3))
-    tools(np.ascontiguousarray(q), *chain, pos, turn)
+    tools(np.ascontiguousarray(q), chain, pos, turn)
     return pos, turn
 
 
-def _track(chain: Chain, low: Floats, high: Floats, q: Floats, place: Floats, turn: Floats, home: Floats) -> Floats:
+def _track(
+    chain: HingeChain, low: Floats, high: Floats, q: Floats, place: Floats, turn: Floats, home: Floats
+) -> Floats:
     """[S] whether joint angles q [S, J], which are moved, now bring the tool there."""
     goal, facing = np.ascontiguousarray(place, float), np.ascontiguousarray(turn, float)
-    track_pose(q, goal, facing, *chain, low, high, home, 0.05, 0.02, 0.3, 60)
-    track_pose(q, goal, facing, *chain, low, high, home, 0.001, 0.0, 0.1, 10)
+    track_pose(q, goal, facing, chain, PoseSearch(low, high, home, damping=0.05, posture=0.02, most=0.3), 60)
+    track_pose(q, goal, facing, chain, PoseSearch(low, high, home, damping=0.001, posture=0.0, most=0.1), 10)
     pos, now = _tool(chain, q)
     cosine = 0.5 * ((now * facing).sum((1, 2)) - 1.0)
     if len(low) < 6:  # spin about the tool's z follows from the rest
@@ -92,7 +93,7 @@ def _track(chain: Chain, low: Floats, high: Floats, q: Floats, place: Floats, tu
     return (np.linalg.norm(pos - goal, axis=1) < 1e-3) & (np.arccos(np.clip(cosine, -1.0, 1.0)) < 0.01)
 
 
-def _homes(chain: Chain, low: Floats, high: Floats, down: Floats, place: Floats) -> Floats:
+def _homes(chain: HingeChain, low: Floats, high: Floats, down: Floats, place: Floats) -> Floats:
     """[H, J] rad: joint angles that bring the tool to a place, the best first: elbow high, arm in its plane, joints near the
     middle of their turns."""
     start = np.random.default_rng(0).uniform(np.maximum(low, -2.5), np.minimum(high, 2.5), (STARTS, len(low)))
@@ -113,7 +114,7 @@ def _homes(chain: Chain, low: Floats, high: Floats, down: Floats, place: Floats)
     return np.round(q[np.argsort(-score)][: int(np.isfinite(score).sum())], 4) + 0.0
 
 
-def _places(chain: Chain, q: Floats) -> Floats:
+def _places(chain: HingeChain, q: Floats) -> Floats:
     """[J, 3] m, of the joints."""
     turns, offsets, axes = chain
     out = []
@@ -132,7 +133,7 @@ def about(axis: Sequence[float] | Floats, angle: float) -> Floats:
     return np.eye(3) + np.sin(angle) * cross + (1.0 - np.cos(angle)) * cross @ cross
 
 
-def _quarter(chain: Chain, low: Floats, high: Floats, home: Floats, turn: Floats) -> Floats | None:
+def _quarter(chain: HingeChain, low: Floats, high: Floats, home: Floats, turn: Floats) -> Floats | None:
     """[J] rad: home with the tool turned by a quarter about the vertical, whichever way is nearer."""
     place, _ = _tool(chain, home[None])
     best = None
@@ -147,7 +148,7 @@ def _quarter(chain: Chain, low: Floats, high: Floats, home: Floats, turn: Floats
     return best
 
 
-def _follow(chain: Chain, low: Floats, high: Floats, home: Floats, turn: Floats, places: Floats) -> Floats | None:
+def _follow(chain: HingeChain, low: Floats, high: Floats, home: Floats, turn: Floats, places: Floats) -> Floats | None:
     """[P, J] rad from which the tool is at places; None where one of them is out of reach."""
     q = np.tile(home, (len(places), 1))
     good = _track(chain, low, high, q, places, np.tile(turn, (len(places), 1, 1)), home)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -38,31 +37,24 @@ class Frames:
         env: the environment.
         mode: None, "rgb_array", or "human" for a window with world 0.
         last: world 0 is shown in the last state of its episode until `cut`, for interfaces whose users begin the next one.
-        at_ends: called in every step that ends episodes, before they begin anew.
     """
 
-    def __init__(
-        self, env: Env, mode: str | None = None, last: bool = False, at_ends: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, env: Env, mode: str | None = None, last: bool = False) -> None:
         self.mode = check_mode(mode)
         self._env = env
         self._renderers: dict[int, Any] = {}
         self._window: Any = None
         self._keeps = last and self.mode is not None
-        self._at_ends = at_ends
         self._last: tuple[Any, list[dict[str, Any]]] | None = None  # what there is to draw of an episode that has ended
         self._listen()
 
     def _listen(self) -> None:
-        if self._keeps or self._at_ends is not None:
+        if self._keeps:
             self._env.before_restart(self._keep)
 
     def _keep(self, ids: Tensor) -> None:
         """Remember world 0, whose episode has ended."""
-        if self._at_ends is not None:
-            self._at_ends()
-        if self._keeps:
-            self._last = copy.deepcopy((self._env.mj_data(0), self._env.markers(0)))
+        self._last = copy.deepcopy((self._env.mj_data(0), self._env.markers(0)))
 
     def world(self, i: int) -> NDArray[np.uint8]:
         """World i as uint8 [H, W, 3]."""

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from rookery.sim.adapters.frames import RENDER_MODES, Frames
 from rookery.sim.adapters.seeding import seed_for, unsigned
@@ -50,8 +51,8 @@ class SingleEnv(gymnasium.Env):
         self._name, self.group = only_group(env, joint)
         self.metadata = {"render_modes": list(RENDER_MODES), "render_fps": round(1.0 / env.control_dt)}
         self._last_masks: dict[str, Any] = {}  # of the episode that ended last
-        masked = self.group.action.masked
-        self._frames = Frames(env, render_mode, last=True, at_ends=self._keep_masks if masked else None)
+        self._listen()
+        self._frames = Frames(env, render_mode, last=True)
         self.render_mode = render_mode
         self.observation_space = observation_space(self.group, self.group.count)
         self.action_space = action_space(self.group, self.group.count)
@@ -105,7 +106,15 @@ class SingleEnv(gymnasium.Env):
         """{"action_mask": [A * C] int8} of a masked action: the options allowed now."""
         return {"action_mask": masks_of(self.env, self._name).flatten()} if self.group.action.masked else {}
 
-    def _keep_masks(self) -> None:
+    def _listen(self) -> None:
+        if self.group.action.masked:
+            self.env.before_restart(self._keep_masks)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._listen()
+
+    def _keep_masks(self, ids: Tensor) -> None:
         """Remember what was allowed where the episode ended."""
         self._last_masks = self._masks()
 

@@ -66,7 +66,8 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         }
         self._masked = [g for g, s in env.groups.items() if s.action.masked]
         self._last_masks: dict[str, NDArray[np.int8]] = {}  # by group, of the episode that ended last
-        self._frames = Frames(env, render_mode, last=True, at_ends=self._keep_masks if self._masked else None)
+        self._listen()
+        self._frames = Frames(env, render_mode, last=True)
         self.render_mode = render_mode
         self._where = agent_names(env)
         self.possible_agents = list(self._where)
@@ -145,7 +146,15 @@ class ParallelEnv(pettingzoo.ParallelEnv):
         """By group whose action is masked, [A, C]: which options are allowed now."""
         return {g: masks_of(self.env, g)[0] for g in self._masked}
 
-    def _keep_masks(self) -> None:
+    def _listen(self) -> None:
+        if self._masked:
+            self.env.before_restart(self._keep_masks)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ |= state
+        self._listen()
+
+    def _keep_masks(self, ids: Tensor) -> None:
         """Remember what was allowed where an episode ended."""
         self._last_masks = self._masks()
 

@@ -14,7 +14,7 @@ Nothing passes from one part to another: a part gives here, bit for bit, what it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -305,9 +305,15 @@ class ConcatEnv(Env):
         """As `Env.record_terms`; terms that a part lacks are 0 in its rows."""
         self._terms.listen(record, {TASK: self._one_hot} if self._shown else {})
 
-    def before_restart(self, call: AtEnds | None) -> None:
-        for e, at in zip(self.parts.values(), self._slices, strict=True):
-            e.before_restart(None if call is None else partial(_called, call, at.start))
+    def before_restart(self, call: AtEnds) -> Callable[[], None]:
+        parts = zip(self.parts.values(), self._slices, strict=True)
+        ends = [e.before_restart(partial(_called, call, at.start)) for e, at in parts]
+
+        def end() -> None:
+            for one in ends:
+                one()
+
+        return end
 
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         env, at = self.locate(i)

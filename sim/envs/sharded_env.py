@@ -337,9 +337,8 @@ class ShardedEnv(Env):
         self._record = record
         self._call("record_terms", record is not None)
 
-    def before_restart(self, call: AtEnds | None) -> None:
-        if call is not None:
-            raise RookeryError("these worlds begin anew in other processes: make the environment with shards=1.")
+    def before_restart(self, call: AtEnds) -> Callable[[], None]:
+        raise RookeryError("these worlds begin anew in other processes: make the environment with shards=1.")
 
     def visual_model(self, i: int = 0) -> mujoco.MjModel:
         return self.one.visual_model()

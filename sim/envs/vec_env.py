@@ -257,8 +257,8 @@ class VecEnv(Buffers, TaskEnv):
         episode = self._log.finish(where, self._steps[where], cause.numpy()[where], self.told_first)
         info["episode"] = episode | {"parameters": self.randomization.of(where)}
         self.randomization.curriculum.learn(info["episode"])
-        if self._at_ends is not None:
-            self._at_ends(ids)
+        for call in self._at_ends:
+            call(ids)
         self._begin(ids)
         self._terms = self.observe_terms()
         fresh = {g: o.clone() for g, o in obs.items()}

@@ -6,10 +6,13 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.untrusted import read_toml
+from rookery.sim.values import from_values
 from rookery.sim2real.gate.factors import KNOWN
 
 FOLDER = Path(__file__).parent / "profiles"
@@ -18,8 +21,7 @@ BY_TASK = {
     "table-": "panda-bench", "panda-": "panda-bench", "dual-panda-": "panda-bench",
 }  # fmt: skip
 """The profile of a task by the beginning of its name."""
-RATES = ("success", "combinations", "worst")
-ENTRIES = ("summary", *RATES, "factors", "figures")
+Rate = Annotated[float, Meta(gt=0.0, lt=1.0)]
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,25 @@ class Bound:
     """The range in which the mean of a figure must lie at nominal physics, beside success.
 
     Args:
-        least, most: in the figure's unit; -inf and inf where there is none.
         source: why.
+        least, most: in the figure's unit; -inf and inf where there is none.
     """
 
-    least: float
-    most: float
     source: str
+    least: float = -math.inf
+    most: float = math.inf
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The values of a profile's file, see Profile."""
+
+    success: Rate
+    combinations: Rate
+    worst: Rate
+    factors: dict[str, Requirement] = field(default_factory=dict)
+    figures: dict[str, Bound] = field(default_factory=dict)
+    summary: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,62 +135,32 @@ def load_profile(choice: str, also: Collection[str] = ()) -> Profile:
 
 
 def _from_table(choice: str, table: dict[str, Any], known: Collection[str]) -> Profile:
-    for key in table:
-        if key not in ENTRIES:
-            raise unknown(f"entry of the profile {choice}", key, ENTRIES)
-    rates = {key: _number(f"{choice}: {key}", table.get(key)) for key in RATES}
-    for key, rate in rates.items():
-        if not 0.0 < rate < 1.0:
-            raise RookeryError(f"{choice}: {key} must lie between 0 and 1, got {rate:g}.")
-    entries = table.get("factors")
-    if not isinstance(entries, dict) or not entries:
+    found = from_values(_Table, table, f"entry of the profile {choice}", inside=f"{choice}: ")
+    if not found.factors:
         raise RookeryError(f"{choice} names no factors: give at least one table such as [factors.mass].")
-    wrong = [factor for factor in entries if factor not in known]
+    wrong = [factor for factor in found.factors if factor not in known]
     if wrong:
         more = f" (and also {', '.join(wrong[1:])})" if wrong[1:] else ""
         raise unknown(f"factor of the profile {choice}{more}", wrong[0], known)
-    factors = {factor: _requirement(f"{choice}: [factors.{factor}]", entry) for factor, entry in entries.items()}
-    asked = table.get("figures", {})
-    if not isinstance(asked, dict):
-        raise RookeryError(f"{choice}: figures takes tables such as [figures.yaw_drift].")
-    figures = {figure: _bound(f"{choice}: [figures.{figure}]", entry) for figure, entry in asked.items()}
-    return Profile(choice, str(table.get("summary", "")), **rates, factors=factors, figures=figures)
+    for name, factor in found.factors.items():
+        _check_range(f"{choice}: factors.{name}", factor.low, factor.high, ("low", "high"), factor.source)
+    for name, bound in found.figures.items():
+        if math.isinf(bound.least) and math.isinf(bound.most):
+            raise RookeryError(f"{choice}: figures.{name} takes least or most, or both, and source.")
+        _check_range(f"{choice}: figures.{name}", bound.least, bound.most, ("least", "most"), bound.source)
+    return Profile(
+        choice,
+        found.summary,
+        found.success,
+        found.combinations,
+        found.worst,
+        factors=found.factors,
+        figures=found.figures,
+    )
 
 
-def _bound(where: str, entry: object) -> Bound:
-    if not isinstance(entry, dict) or not {"source"} < entry.keys() <= {"least", "most", "source"}:
-        raise RookeryError(f"{where} takes least or most, or both, and source.")
-    given = {key: _number(f"{where} {key}", entry[key]) for key in ("least", "most") if key in entry}
-    bound = Bound(given.get("least", -math.inf), given.get("most", math.inf), _source(where, entry["source"]))
-    if bound.least > bound.most:
-        raise RookeryError(f"{where} least must be at most most, got {bound.least:g} and {bound.most:g}.")
-    return bound
-
-
-def _source(where: str, text: object) -> str:
-    if not isinstance(text, str) or not text.strip():
-        raise RookeryError(f"{where} source must say where the range comes from.")
-    return text
-
-
-def _requirement(where: str, entry: object) -> Requirement:
-    if not isinstance(entry, dict) or not {"low", "high", "source"} <= entry.keys() <= {
-        "low",
-        "high",
-        "source",
-        "idle",
-    }:
-        raise RookeryError(f"{where} takes low, high and source, and may have idle = true.")
-    low, high = (_number(f"{where} {key}", entry[key]) for key in ("low", "high"))
+def _check_range(where: str, low: float, high: float, names: tuple[str, str], source: str) -> None:
     if low > high:
-        raise RookeryError(f"{where} low must be at most high, got {low:g} and {high:g}.")
-    source = _source(where, entry["source"])
-    if not isinstance(entry.get("idle", False), bool):
-        raise RookeryError(f"{where} idle must be true or false, got {entry['idle']!r}.")
-    return Requirement(low, high, source, entry.get("idle", False))
-
-
-def _number(where: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise RookeryError(f"{where} must be a finite number, got {value!r}.")
-    return float(value)
+        raise RookeryError(f"{where}.{names[0]} must be at most {names[1]}, got {low:g} and {high:g}.")
+    if not source.strip():
+        raise RookeryError(f"{where}.source must say where the range comes from.")

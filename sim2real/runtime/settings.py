@@ -14,10 +14,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.untrusted import Damaged, read_toml
+from rookery.sim.values import UNBOUNDED, from_values
 from rookery.sim2real.contract import Contract, ContractGroup
 
 FAULTS = {
@@ -57,29 +60,33 @@ BY_FAMILY = {"multirotor": "land", "joints": "damp", "arm": "hold"}
 ALLOWED = {"multirotor": ("land", "stop"), "joints": ("damp", "hold", "sit"), "arm": ("hold", "damp", "sit")}
 
 
+Number = Annotated[float, UNBOUNDED]
+Count = Annotated[int, Meta(le=100_000)]
+
+
 @dataclass(frozen=True)
 class Limits:
     """Conditions under which a policy goes on; infinity or 0 s switches one off."""
 
-    stale_ms: float = 50.0  # ms, age of the newest measurement; the vehicle must be safe 80 ms after the last
-    silent_ms: float = 50.0  # ms, since anything arrived
-    frozen_ms: float = (
+    stale_ms: Number = 50.0  # ms, age of the newest measurement; the vehicle must be safe 80 ms after the last
+    silent_ms: Number = 50.0  # ms, since anything arrived
+    frozen_ms: Number = (
         50.0  # ms, that measurements arrive and do not change: sensors of real robots never repeat all values
     )
-    clock_ms: float = (
+    clock_ms: Number = (
         200.0  # ms, that the vehicle's clock may run from ours; a minute of two crystals of 100 ppm makes 12
     )
-    policy_ms: float = 50.0  # ms, since the policy's step last returned
-    ground_ms: float = 300.0  # ms, age of a map of the ground: lidars make about 15 a second, and the ground stays
-    misses: int = 5  # late control steps in a row
-    tilt_deg: float = 60.0  # deg; of a multirotor, most of which train with starts within 30
-    fence_m: float = math.inf  # m, from the target; the contract's distance_from_target where it has one
-    lowest_m: float = -math.inf  # m, of the body in flight
-    highest_m: float = math.inf  # m
-    spin_deg_s: float = 720.0  # deg/s
-    battery: float = 0.15  # share that is left
-    collision: float = 0.4  # external torque of a joint, share of its limit of torque
-    command_change: float = math.inf  # largest change in a control step, share of the command's range
+    policy_ms: Number = 50.0  # ms, since the policy's step last returned
+    ground_ms: Number = 300.0  # ms, age of a map of the ground: lidars make about 15 a second, and the ground stays
+    misses: Count = 5  # late control steps in a row
+    tilt_deg: Number = 60.0  # deg; of a multirotor, most of which train with starts within 30
+    fence_m: Number = math.inf  # m, from the target; the contract's distance_from_target where it has one
+    lowest_m: Number = -math.inf  # m, of the body in flight
+    highest_m: Number = math.inf  # m
+    spin_deg_s: Number = 720.0  # deg/s
+    battery: Number = 0.15  # share that is left
+    collision: Number = 0.4  # external torque of a joint, share of its limit of torque
+    command_change: Number = math.inf  # largest change in a control step, share of the command's range
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
@@ -142,7 +149,7 @@ def safety_settings(contract: Contract, group: str, overrides: Path | None = Non
                 raise unknown("table of safety settings", key, ("limits", "reactions"))
             if not isinstance(values[key], Mapping):
                 raise RookeryError(f"{key} must be a table in {overrides}: write [{key}] above its lines.")
-        limits = _limits(limits, values.get("limits", {}))
+        limits = from_values(Limits, values.get("limits", {}), "safety limit", limits, "limits.")
         reactions |= _reactions(values.get("reactions", {}), family)
     return SafetySettings(limits, reactions)
 
@@ -154,19 +161,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise RookeryError(f"cannot read the safety settings {path}: {error.strerror or error}.") from None
     except Damaged as error:
         raise RookeryError(f"the safety settings {path} cannot be read: {error}.") from None
-
-
-def _limits(limits: Limits, values: Mapping[str, object]) -> Limits:
-    types = {f.name: f.type for f in dataclasses.fields(Limits)}
-    changed: dict[str, Any] = {}
-    for key, value in values.items():
-        if key not in types:
-            raise unknown("safety limit", key, types)
-        whole = types[key] == "int"
-        if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-            raise RookeryError(f"the safety limit {key} must be a{' whole' if whole else ''} number, got {value!r}.")
-        changed[key] = value
-    return dataclasses.replace(limits, **changed)
 
 
 def _reactions(values: Mapping[str, object], family: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from rookery.assets.panda import JOINTS, LOWER, TORQUE, UPPER
 from rookery.assets.scenery import box, table
 from rookery.robots.manipulators.action_kinds import action_kinds, find_action
-from rookery.robots.manipulators.kernels import WORLDS_EACH, track_pose
+from rookery.robots.manipulators.kernels import WORLDS_EACH, PoseSearch, track_pose
 from rookery.robots.manipulators.manipulator import Manipulator, add_manipulator
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.manipulators.tool_actions import ROTATION_STEP, STEP, STIFFNESS
@@ -122,7 +122,7 @@ def test_track_pose_is_damped_least_squares() -> None:
         # min |J dq - e|^2 + d^2 |dq - pull|^2, as one system of equations
         system = np.concatenate((jac, 0.03 * np.eye(7)))
         want = q[0] + np.linalg.lstsq(system, np.concatenate((error, 0.03 * pull)), rcond=None)[0]
-        track_pose(q, goal[None], wish[None], *robot.chain, low, high, home, 0.03, 0.02, 10.0, 1)
+        track_pose(q, goal[None], wish[None], robot.chain, PoseSearch(low, high, home, 0.03, 0.02, 10.0), 1)
         assert np.abs(q[0] - np.clip(want, low, high)).max() < 1e-9
 
 
@@ -130,10 +130,11 @@ def test_results_do_not_depend_on_the_number_of_worlds() -> None:
     n = 3 * WORLDS_EACH + 1
     robot = bench(n, thing=False)
     q = some_joints(n, 3).numpy()
-    arguments = (robot.goal.numpy(), robot.goal_rotation.numpy(), *robot.chain, robot.lower, robot.upper, HOME.numpy())
+    goal, rotation = robot.goal.numpy(), robot.goal_rotation.numpy()
+    search = PoseSearch(robot.lower, robot.upper, HOME.numpy(), 0.02, 0.02, 0.2)
     one = q[-5:].copy()
-    track_pose(q, *arguments, 0.02, 0.02, 0.2, 3)
-    track_pose(one, arguments[0][-5:], arguments[1][-5:], *arguments[2:], 0.02, 0.02, 0.2, 3)
+    track_pose(q, goal, rotation, robot.chain, search, 3)
+    track_pose(one, goal[-5:], rotation[-5:], robot.chain, search, 3)
     assert np.array_equal(q[-5:], one)
 
 

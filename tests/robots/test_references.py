@@ -14,7 +14,7 @@ from rookery.assets.panda import ARMATURE, LOWER, UPPER
 from rookery.robots.manipulators.action_kinds import find_action
 from rookery.robots.manipulators.manipulator import RATE_SHARE, Manipulator, add_manipulator
 from rookery.robots.manipulators.panda import PANDA
-from rookery.robots.manipulators.references import follow
+from rookery.robots.manipulators.references import ArmDynamics, ControlRows, ReferenceLimits, follow
 from rookery.robots.manipulators.tool_actions import LEAD, STEP
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.scene import Scene
@@ -41,10 +41,9 @@ def advance(robot: Manipulator, goal: np.ndarray, reference: np.ndarray, togethe
     rows = np.zeros((n, 1, 8))  # in double precision, as the arm's own: no kernel is compiled for this test alone
     grip = np.zeros(n, np.float32)
     rate = RATE_SHARE * PANDA.torque_rate
-    follow(
-        goal, reference, together, np.array((LOW, HIGH, *LIMITS, PANDA.inertial_torque)), rate, *robot.chain, robot._links,
-        np.full(7, ARMATURE), np.zeros(7), dt, grip, rows,
-    )  # fmt: skip
+    limits = ReferenceLimits(*(np.array(x, float) for x in (LOW, HIGH, *LIMITS, PANDA.inertial_torque)), rate)
+    dynamics = ArmDynamics(robot._links, np.full(7, ARMATURE), np.zeros(7), dt)
+    follow(goal, reference, together, limits, robot.chain, dynamics, ControlRows(grip, rows))
 
 
 def mass_matrix(model: mujoco.MjModel, q: np.ndarray) -> np.ndarray:
@@ -145,10 +144,9 @@ def test_the_mass_matrix_is_mujocos() -> None:
         reference = np.zeros((1, 3, 7))
         rows = np.zeros((1, 1, 8), np.float32)
         reference[0, 0] = q
-        follow(
-            goal, reference, True, np.array((-none, *[none] * 5)), 100.0, *robot.chain, robot._links, np.full(7, ARMATURE),
-            np.zeros(7), DT, np.zeros(1, np.float32), rows,
-        )  # fmt: skip
+        dynamics = ArmDynamics(robot._links, np.full(7, ARMATURE), np.zeros(7), DT)
+        controls = ControlRows(np.zeros(1, np.float32), rows)
+        follow(goal, reference, True, ReferenceLimits(-none, *[none] * 5, 100.0), robot.chain, dynamics, controls)
         change = mass_matrix(robot.world.model, q) @ reference[0, 2]
         assert np.abs(change).max() == pytest.approx(100.0 * DT, rel=1e-9)
 

@@ -16,8 +16,8 @@ from rookery.robots.drones.actuation import drone_actuation
 from rookery.robots.drones.drone import LEVELS, action_spec
 from rookery.robots.drones.kernels import MEMORY_SIZE, MOTORS, cascade
 from rookery.robots.drones.table import DRONES, find_drone
-from rookery.robots.manipulators.kernels import impedance
-from rookery.robots.manipulators.references import follow
+from rookery.robots.manipulators.kernels import ToolSpring, impedance
+from rookery.robots.manipulators.references import ControlRows, follow
 from rookery.robots.manipulators.tool_actions import NULL_SPACE
 from rookery.sim.deployment import Deployment
 from rookery.sim.multirotor.layout import type_row
@@ -233,10 +233,9 @@ def test_references_are_the_arms_without_its_masses(kind: str, tmp_path: Path) -
     env = arm_env(kind)
     arm = env.task.robot
     (robot,) = runtimes(env, tmp_path).values()
-    limits, _, *rest = arm.motion()
-    free = limits.copy()
-    free[5] = math.inf
-    rows = np.zeros((1, 1, rest[-1].shape[2]))
+    limits, chain, dynamics, controls = arm.motion()
+    free = limits._replace(torque=np.full(7, math.inf), rate=math.inf)
+    rows = np.zeros((1, 1, controls.rows.shape[2]))
     reference = arm.reference.numpy().copy()
     fill(robot.sensed, {"angle": reference[0, 0], "velocity": np.zeros(7)})
     robot.call("start_loops", robot.loops, robot.sensed)
@@ -247,15 +246,16 @@ def test_references_are_the_arms_without_its_masses(kind: str, tmp_path: Path) -
             reach = 10.0 ** rng.uniform(-4.0, 0.5)
             goal = np.clip(reference[0, 0] + reach * rng.uniform(-1, 1, 7), arm.lower, arm.upper)
             if kind == "joint_velocity":
-                goal = rng.uniform(-1.0, 1.0, 7) * limits[2]
+                goal = rng.uniform(-1.0, 1.0, 7) * limits.speed
             fill(robot.loops, {"wanted": goal})
             fill(robot.loops, {"reference": reference[0, 0], "speed": reference[0, 1], "acceleration": reference[0, 2]})
-        follow(goal[None].copy(), reference, kind == "joint_position", free, math.inf, *rest[:-1], rows)
+        together = kind == "joint_position"
+        follow(goal[None].copy(), reference, together, free, chain, dynamics, ControlRows(controls.grip, rows))
         target = robot.call("targets", robot.loops, out=7)
         np.testing.assert_allclose(list(robot.loops.reference), reference[0, 0], atol=3e-5)
         np.testing.assert_allclose(list(robot.loops.speed), reference[0, 1], atol=2e-3)
         np.testing.assert_allclose(target, rows[0, 0, :7], atol=1e-4)
-        moved = max(moved, float(abs(reference[0, 1] / limits[2]).max()))
+        moved = max(moved, float(abs(reference[0, 1] / limits.speed).max()))
     assert moved > 0.5, "it never came near its limits"
     env.close()
 
@@ -285,18 +285,17 @@ def test_springs_pull_the_tool_as_in_training(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     last = np.zeros((1, 7))
     out = np.zeros((1, 8))
-    torque = np.array(arm.model.torque, float)
-    change = arm.model.torque_rate * arm.world.dt
+    spring = ToolSpring(
+        arm.home.numpy(), arm.action_state["stiffness"].numpy(), arm.action_state["damping"].numpy(), *NULL_SPACE,
+        np.array(arm.model.torque, float), arm.model.torque_rate * arm.world.dt,
+    )  # fmt: skip
     q = arm.pos.numpy()  # in single precision, as the task has them: no kernel is compiled for this test alone
     fill(robot.sensed, {"angle": q[0], "velocity": np.zeros(7)})
     robot.call("start_loops", robot.loops, robot.sensed, kinematics, None)
     for _ in range(20):
         q = q + np.float32(rng.normal(0.0, 0.02, q.shape))
         v = np.float32(rng.normal(0.0, 0.3, q.shape))
-        impedance(
-            q, v, arm.goal.numpy(), arm.goal_rotation.numpy(), *arm.chain, arm.home.numpy(),
-            arm.action_state["stiffness"].numpy(), arm.action_state["damping"].numpy(), NULL_SPACE, torque, change, last, out,
-        )  # fmt: skip
+        impedance(q, v, arm.goal.numpy(), arm.goal_rotation.numpy(), arm.chain, spring, last, out)
         fill(robot.sensed, {"angle": q[0], "velocity": v[0]})
         got = robot.call("torques", robot.loops, robot.sensed, kinematics, None, out=7)
         np.testing.assert_allclose(got, out[0, :7], rtol=1e-3, atol=5e-3)

@@ -238,11 +238,9 @@ class MujocoWorld(World):
                 wrench[:, self._flying.ids, 3:] += self._aerodynamics.precession
         if self._impacts is not None:
             self._impacts.begin(qpos, qvel)
-        if self._ahead:
-            drift(qpos, qvel, self._flying.places, self._ahead)
+        drift(qpos, qvel, self._flying.places, self._ahead)
         self._call(_NONE)
-        if self._ahead:
-            drift(qpos, qvel, self._flying.places, -self._ahead)
+        drift(qpos, qvel, self._flying.places, -self._ahead)
         if self._impacts is not None:
             self._impacts.resolve(qpos, qvel, i, self.dt)
 

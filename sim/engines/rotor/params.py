@@ -34,7 +34,7 @@ class RotorParams(Params):
     def __init__(self, world: RotorWorld) -> None:
         self._world = world
         parts = world.parts
-        moments, axes = np.linalg.eigh(parts.inertia) if len(parts.bodies) else (np.zeros((0, 3)), np.zeros((0, 3, 3)))
+        moments, axes = np.linalg.eigh(parts.inertia)
         # a diagonal inertia keeps the order of its axes
         for b, inertia in enumerate(parts.inertia):
             if np.abs(inertia - np.diag(np.diag(inertia))).max() <= 1e-9 * np.abs(inertia).max():

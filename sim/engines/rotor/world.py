@@ -221,8 +221,6 @@ class RotorWorld(World):
         self._touched = self.array(self.impulse), self.array(self.when)
         self._bound = None
 
-    # Commands
-
     def command(self, level: int, members: np.ndarray, values: Tensor, mid: Any = _NOTHING, half: Any = _WHOLE) -> None:
         """Setpoints ``mid + half * values`` for some drones; at MOTORS thrusts in N.
 

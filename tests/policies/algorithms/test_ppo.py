@@ -7,6 +7,7 @@ import dataclasses
 
 import pytest
 import torch
+from policies_drift import Drift
 from policies_drive import Drive, mean_actions
 from policies_fake import FakeEnv
 from torch import nn
@@ -506,3 +507,22 @@ def test_an_update_takes_a_whole_rollout() -> None:
         result = env.step(actions)
         ppo.observe(obs, actions, result)
         obs = result[0]
+
+
+def test_the_estimators_targets_are_scaled_by_those_who_take_part() -> None:
+    env = Drift(8, agents=2)
+    ppo = PPO(env, dataclasses.replace(BASE, estimator="predict", estimator_hidden=(8,)))
+    taking_part = torch.arange(16).view(8, 2) % 3 > 0
+    env.taking_part = {"point": taking_part}
+    obs, _ = env.reset()
+    seen = []
+    for _ in range(ppo.rollout_steps):
+        seen.append(env.privileged_targets["point"][taking_part])
+        actions = ppo.act(obs)
+        result = env.step(actions)
+        ppo.observe(obs, actions, result)
+        obs = result[0]
+    ppo.update(0.0)
+    scale = ppo.learners["point"].estimator.scale
+    torch.testing.assert_close(scale.mean, torch.cat(seen).mean(0))
+    torch.testing.assert_close(scale.std, torch.cat(seen).std(0, correction=0))

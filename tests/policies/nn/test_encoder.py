@@ -11,7 +11,9 @@ from rookery.policies.algorithms.chains import _beside_rest
 from rookery.policies.nn.build import build, parts_of, weight_count
 from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.recurrent import Recurrent
-from rookery.policies.stages.chain import Link, StageChain
+from rookery.policies.stages.chain import Beside, Link, StageChain
+from rookery.policies.stages.gru import GRU
+from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.pictures import Convolutions, Picture, pictures_of
 from rookery.policies.stages.standard import trunk
 from rookery.policies.stages.torch_chain import ChainModule
@@ -180,3 +182,11 @@ def test_a_term_has_the_shape_of_its_size(shape):
     action = spot_group().action
     with pytest.raises(ValueError, match="cannot have the shape"):
         Group(1, (Term("depth", 6, shape=shape),), action)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_two_memories_are_refused(beside):
+    """One after the other, or side by side."""
+    links = [Beside(((GRU(3, 4),), (GRU(3, 5),)))] if beside else [GRU(3, 4), GRU(4, 5)]
+    with pytest.raises(RookeryError, match="only one GRU between other stages can be trained, one of --memory gru"):
+        parts_of([*links, Perceptron(links[-1].outputs, (), 1, "tanh")])

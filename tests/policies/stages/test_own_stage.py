@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
 
 from rookery.policies import stages
-from rookery.policies.algorithms.chains import encoder_links
+from rookery.policies.algorithms.chains import encoder_links, policy_chains
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.policy import Policy
 from rookery.policies.stages.chain import StageChain
@@ -128,6 +130,20 @@ def test_a_class_that_cannot_be_is_refused(name: str, config: PPOConfig) -> None
     edit(config, old, new)
     with pytest.raises(RookeryError, match=message):
         modules(config)
+
+
+@pytest.mark.parametrize("memory", ["none", "gru"])
+def test_a_memory_in_an_encoder_is_not_trained(memory: Literal["none", "gru"], config: PPOConfig) -> None:
+    """It would be learned as if each step were an episode's first."""
+    edit(
+        config,
+        r"return \[cls\(.*\)\]",
+        "from rookery.policies.stages.gru import GRU\n        return [GRU(3 * frames, 4)]",
+    )
+    with pytest.raises(
+        RookeryError, match=r"gain.py:Gain gave a stage with a state, GRU, .*take that GRU \(--memory gru\)"
+    ):
+        policy_chains(dataclasses.replace(config, memory=memory), GROUP)
 
 
 def modules(config: PPOConfig) -> list[torch.nn.Module]:

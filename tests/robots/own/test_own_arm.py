@@ -192,7 +192,7 @@ def test_kernels_of_fewer_joints_are_mujocos(tmp_path):
     arm = env.unwrapped.task.robot
     q = torch.tensor(np.random.default_rng(0).uniform(-1.0, 1.0, (3, 6)))
     pos, turn = np.zeros((3, 3)), np.zeros((3, 3, 3))
-    tools(q.numpy(), *arm.chain, pos, turn)
+    tools(q.numpy(), arm.chain, pos, turn)
     arm.reset(torch.arange(3), q)
     for i in range(3):
         data = env.unwrapped.world.mj_data(i)

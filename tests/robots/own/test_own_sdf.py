@@ -80,6 +80,18 @@ def test_it_is_the_drone_of_the_urdf_in_whatever_frames(placing, tmp_path):
     np.testing.assert_allclose(d.rotor_positions, expected.rotor_positions, atol=1e-6)
 
 
+def test_what_is_fixed_to_it_is_part_of_it(tmp_path):
+    """A battery with a mass, and a camera without one, which no joint could move."""
+    bare = load_drone(write_sdf(tmp_path)).model
+    more = f"""<link name="battery"><pose>0 0 {HEIGHT} 0 0 0</pose>{inertial(0.2, 1e-4, 1e-4, 1e-4)}</link>
+      <joint name="tape" type="fixed"><parent>frame</parent><child>battery</child></joint>
+      <link name="camera"/><joint name="screws" type="fixed"><parent>battery</parent><child>camera</child></joint></model>"""
+    loaded = load_drone(write_sdf(tmp_path, change=("</model>", more))).model
+    assert loaded.mass == pytest.approx(bare.mass + 0.2)
+    flat = [np.array(d.rotor_positions)[:, :2] for d in (loaded, bare)]  # the battery stands in the middle
+    np.testing.assert_allclose(*flat, atol=1e-6)
+
+
 def test_motors_say_thrust_torque_direction_and_lag(tmp_path):
     robot = load_drone(write_sdf(tmp_path))
     d = robot.model

@@ -180,6 +180,7 @@ def test_torchrl_accepts_the_env():
     with pytest.raises(RookeryError, match="reset all worlds"):
         env.reset(env.rand_step(env.reset()).set("_reset", mask))
     env.close()
+    assert env.is_closed
 
 
 def test_torchrl_steps_are_those_of_its_own_method():

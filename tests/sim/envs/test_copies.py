@@ -114,7 +114,9 @@ def test_ends_are_told_before_new_episodes_begin(name):
     """The worlds that ended, as the whole environment counts them, in the state that the last observation is of."""
     env, silent = MAKERS[name](), MAKERS[name]()
     told: list[tuple[torch.Tensor, dict[int, Any]]] = []
-    env.before_restart(lambda ids: told.append((ids, {i: env.mj_data(i).qpos.copy() for i in ids.tolist()})))
+    heard: list[torch.Tensor] = []
+    deaf = env.before_restart(lambda ids: told.append((ids, {i: env.mj_data(i).qpos.copy() for i in ids.tolist()})))
+    env.before_restart(heard.append)
     for made in (env, silent):
         made.reset()
         made.stagger()
@@ -135,8 +137,10 @@ def test_ends_are_told_before_new_episodes_begin(name):
                 assert 0.0 < moved < jumped
         ended += len(ids)
     assert ended >= 2
-    env.before_restart(None)
+    assert sum(len(ids) for ids in heard) == ended
+    deaf()
     told.clear()
+    heard.clear()
     for _ in range(20):
         env.step(actions)
-    assert not told
+    assert not told and heard

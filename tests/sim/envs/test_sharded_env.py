@@ -139,7 +139,6 @@ def test_it_knows_whether_it_was_seeded_and_cannot_tell_of_ends(pair: tuple[Env,
     _, three = pair
     with pytest.raises(RookeryError, match="shards=1"):
         three.before_restart(print)
-    three.before_restart(None)
     three.seeded = False
     three.reset()
     assert not three.seeded

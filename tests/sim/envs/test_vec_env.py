@@ -125,6 +125,32 @@ def same(a: list[torch.Tensor], b: list[torch.Tensor]) -> bool:
     return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
 
 
+# order
+
+
+def test_a_step_detects_once_between_physics_and_rewards(monkeypatch):
+    env = cart()
+    env.reset()
+    calls = []
+
+    def watch(name):
+        inner = getattr(env.task, name)
+
+        def call():
+            calls.append((name, env.task.joint.pos.clone()))
+            return inner()
+
+        monkeypatch.setattr(env.task, name, call)
+
+    for name in ("advance", "rewards", "terminated"):
+        watch(name)
+    before = env.task.joint.pos.clone()
+    env.step(idle(env, 1.0))
+    assert [name for name, _ in calls] == ["advance", "rewards", "terminated"]
+    assert all(torch.equal(x, calls[0][1]) for _, x in calls)
+    assert not torch.equal(calls[0][1], before)
+
+
 # seeds
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import socket
 
 import numpy as np
 import pytest
@@ -309,7 +310,11 @@ def test_another_task_is_shown_in_place_of_this_one_where_it_can_be(page, monkey
     monkeypatch.setattr(Viewer, "run", run)
     tasks = {t: functools.partial(shown, t) for t in ("drone-hover", "panda-lift", "hand-reorient")}
     server, _ = open_server(port=0)
+    place = server.get_host(), server.get_port()
+    socket.create_connection(place, timeout=5.0).close()
     show(server, *shown("drone-hover"), seed=0, tasks=tasks)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(place, timeout=5.0)
     assert [name for _, name in seen] == ["drone-hover", "panda-lift"]
     assert warned == ["hand-reorient has no classical controller."]
     for env, _ in seen:

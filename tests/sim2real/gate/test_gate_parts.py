@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -84,16 +85,16 @@ MASS = '[factors.mass]\nlow = 0.9\nhigh = 1.1\nsource = "here"\n'
         (HEAD + MASS.replace("mass", "mas"), r"unknown factor .*'mas': did you mean 'mass'"),
         (HEAD + MASS.replace("mass", "mas") + MASS.replace("mass", "drga"), r"also drga"),
         (HEAD + MASS.replace("low = 0.9", "low = 1.9"), r"low must be at most high"),
-        (HEAD + MASS.replace('source = "here"', ""), r"takes low, high and source"),
+        (HEAD + MASS.replace('source = "here"', ""), r"factors\.mass\.source is missing"),
         (HEAD + MASS.replace("here", " "), r"where the range comes from"),
-        (HEAD + MASS.replace("1.1", "'x'"), r"finite number"),
-        (HEAD + MASS + "idle = 3\n", r"idle must be"),
+        (HEAD + MASS.replace("1.1", "'x'"), r"factors\.mass\.high needs a number, got 'x'"),
+        (HEAD + MASS + "idle = 3\n", r"idle needs true or false"),
         (HEAD, r"names no factors"),
-        (HEAD.replace("0.9", "1.9") + MASS, r"success must lie"),
+        (HEAD.replace("0.9", "1.9") + MASS, r"success needs a number above 0 and below 1"),
         (HEAD + "color = 3\n" + MASS, r"unknown entry .*'color'"),
         ("[[[", r"not valid TOML"),
-        ("figures = 3\n" + HEAD + MASS, r"takes tables such as"),
-        (HEAD + MASS + "[figures.power]\nmost = 3\n", r"takes least or most"),
+        ("figures = 3\n" + HEAD + MASS, r"figures needs values by name"),
+        (HEAD + MASS + "[figures.power]\nmost = 3\n", r"figures\.power\.source is missing"),
         (HEAD + MASS + '[figures.power]\nsource = "here"\n', r"takes least or most"),
         (HEAD + MASS + '[figures.power]\nmost = 1\nleast = 2\nsource = "here"\n', r"least must be at most most"),
         (HEAD + MASS + '[figures.power]\nmost = 1\nsource = ""\n', r"where the range comes from"),
@@ -103,6 +104,28 @@ def test_bad_profiles_are_errors_in_one_sentence(tmp_path, text, message):
     file = tmp_path / "p.toml"
     file.write_text(text)
     with pytest.raises(RookeryError, match=message):
+        load_profile(str(file))
+
+
+@pytest.mark.parametrize("value", ["'123'", "true", "nan", "inf", "-inf", "[1.0]"])
+@pytest.mark.parametrize("place", ["success = 0.9", "low = 0.9", "most = 3.0"])
+def test_numbers_of_a_profile_are_finite_numbers(tmp_path, place, value):
+    text = HEAD + MASS + '[figures.power]\nmost = 3.0\nsource = "here"\n'
+    file = tmp_path / "p.toml"
+    file.write_text(text)
+    assert load_profile(str(file)).figures["power"].least == -math.inf
+    name = place.split()[0]
+    file.write_text(text.replace(place, f"{name} = {value}"))
+    with pytest.raises(RookeryError, match=rf"{name} needs a (finite )?number"):
+        load_profile(str(file))
+
+
+@pytest.mark.parametrize("place", ["[factors.mass]", "[figures.power]"])
+def test_unknown_lines_of_a_profile_are_refused(tmp_path, place):
+    file = tmp_path / "p.toml"
+    text = HEAD + MASS + '[figures.power]\nmost = 3.0\nsource = "here"\n'
+    file.write_text(text.replace(place, f"{place}\nsorce = 1"))
+    with pytest.raises(RookeryError, match=r"unknown entry .*'sorce': did you mean 'source'"):
         load_profile(str(file))
 
 

@@ -14,7 +14,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.runtime.controller import Controller
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.runtime.safety import SafetyFilter
-from rookery.sim2real.runtime.settings import Limits, frozen_ms
+from rookery.sim2real.runtime.settings import Limits, frozen_ms, safety_settings
 from tests.sim2real.runtime.flights import library
 
 COUNTED = ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "ground_ms", "misses")
@@ -64,3 +64,40 @@ def test_a_command_may_change_by_something():
     for bad in (0.0, -1.0):
         with pytest.raises(RookeryError, match="command_change must be above 0"):
             Limits(command_change=bad)
+
+
+def settings(bundle: Path, folder: Path, line: str) -> Limits:
+    """Limits with a line of a user's file."""
+    file = folder / "safety.toml"
+    file.write_text(f"[limits]\n{line}\n")
+    contract = Controller(bundle).contract
+    return safety_settings(contract, next(iter(contract.groups)), file).limits
+
+
+def test_limits_of_a_file(hover_bundle: Path, tmp_path: Path) -> None:
+    """Whole numbers may be written as floats, and infinity switches a limit off."""
+    found = settings(hover_bundle, tmp_path, "misses = 7.0\ntilt_deg = inf\nfence_m = 2")
+    assert (found.misses, found.tilt_deg, found.fence_m) == (7, math.inf, 2.0)
+    assert type(found.misses) is int
+
+
+@pytest.mark.parametrize("value", ["'123'", "true", "nan", "[5.0]", "{a = 1}"])
+@pytest.mark.parametrize("name", ["misses", "tilt_deg"])
+def test_limits_that_are_no_numbers_are_refused(hover_bundle: Path, tmp_path: Path, name: str, value: str) -> None:
+    with pytest.raises(RookeryError, match=rf"limits\.{name} needs a (whole |finite )?number"):
+        settings(hover_bundle, tmp_path, f"{name} = {value}")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("misses = 5.5", "needs a whole number"),
+        ("misses = inf", "needs a whole number"),
+        ("misses = 1_000_000_000_000", "needs a whole number of at most"),
+        ("stale_ms = -1", "stale_ms must not be below 0"),
+        ("tilt_degrees = 3", "unknown safety limit 'tilt_degrees': did you mean 'tilt_deg'"),
+    ],
+)
+def test_limits_that_none_can_keep_are_refused(hover_bundle: Path, tmp_path: Path, line: str, message: str) -> None:
+    with pytest.raises(RookeryError, match=message):
+        settings(hover_bundle, tmp_path, line)

@@ -210,3 +210,17 @@ def test_the_baseline_gets_there(drones):
 def test_formations_that_cannot_be(config, message):
     with pytest.raises(RookeryError, match=message):
         make(1, **config)
+
+
+def test_pictures_show_every_corner_to_everybody():
+    """A picture depends on where a drone is, not on its number: corners belong to nobody."""
+    env = make(1, obs="depth", num_drones=3, image_width=24, image_height=18)
+    offsets = torch.tensor([[-1.5, -0.4, 0.0], [-1.5, 0.4, 0.0], [-1.5, 1.2, 0.0]])
+    seen = []
+    for order in ([0, 1, 2], [1, 2, 0]):
+        env.reset(seed=0)
+        put(env, env.task.centre[:, None] + offsets[order])
+        picture = step(env)[0]["drone"][:, :, -24 * 18 :]
+        seen.append(torch.empty_like(picture).index_copy_(1, torch.tensor(order), picture))
+    assert (seen[0] < seen[0].max()).float().mean() > 0.02
+    torch.testing.assert_close(seen[0], seen[1], rtol=0.0, atol=1e-3)

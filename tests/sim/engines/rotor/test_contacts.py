@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import mujoco
 import numpy as np
 import pytest
 import torch
@@ -28,6 +29,7 @@ from rotor_scenes import (
 from rookery.robots.drones.crazyflie import CRAZYFLIE_21
 from rookery.sim.engines.rotor.world import RotorWorld
 from rookery.sim.multirotor import layout as at
+from rookery.sim.multirotor.aeronautics import Aeronautics
 
 C = CRAZYFLIE_21
 R = 0.04  # m, of the balls
@@ -537,3 +539,32 @@ def test_only_what_flies_near_is_hit_in_its_own_world():
     assert exact(w, "ball_0/base", 6)[9] > 0
     assert fields(w, "drone_0/base", at.POS, 3, 7)[2] < 5
     assert NONE.downwash == "none"
+
+
+@pytest.mark.parametrize("speed", [5.0, 15.0, 24.0])
+def test_no_drone_tunnels_through_a_thin_plate_that_moves_towards_it(speed):
+    """The rims' first point that touches stops a drone, whichever it is, before its centre is through."""
+    n = 16
+
+    def plate() -> mujoco.MjSpec:
+        spec = mujoco.MjSpec()
+        body = spec.worldbody.add_body(name="base")
+        body.add_freejoint()
+        body.add_geom(name="plate", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.001, 0.5, 0.5], mass=1.0)
+        return spec
+
+    s = scene(drones=((0, 0, 50),)).add(plate, "wall", pos=(0.3, 0, 50))
+    s.extension(Aeronautics).moving.append("wall")
+    w = weightless(RotorWorld(s, n, 1))
+    turned = torch.rand(n, generator=torch.Generator().manual_seed(0)) * math.pi
+    state = torch.zeros(n, 1, 13, dtype=torch.float64)
+    state[:, 0, 0] = torch.linspace(0.0, 0.05, n)
+    state[:, 0, 2] = 50.0
+    state[:, 0, 3], state[:, 0, 6] = (0.5 * turned).cos(), (0.5 * turned).sin()
+    state[:, 0, 7] = 0.75 * speed
+    w.bodies(["drone_0/base"]).set_state(None, state)
+    put(w, "wall/base", (0.3, 0, 50), (-0.25 * speed, 0, 0))
+    for _ in range(60):
+        w.step(1)
+        assert (exacts(w, "drone_0/base")[:, 0] < exacts(w, "wall/base")[:, 0]).all()
+    assert (exacts(w, "drone_0/base")[:, 7] < -0.2 * speed).all()
