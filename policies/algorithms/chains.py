@@ -15,7 +15,7 @@ from torch import Tensor
 
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.policies.stages import encoder_class
-from rookery.policies.stages.chain import Beside, Link
+from rookery.policies.stages.chain import Beside, Link, StageChain
 from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.pictures import Convolutions, PictureOptions
 from rookery.policies.stages.select import Select
@@ -123,11 +123,11 @@ def _check_no_states(config: Any, encoder: Sequence[Link]) -> None:
     Raises:
         RookeryError: a stage has a state.
     """
-    for link in encoder:
-        if link.state_size:
+    for leaf in StageChain(tuple(encoder)).leaves if encoder else ():
+        if leaf.stage.state_size:
             raise RookeryError(
-                f"encoder={config.encoder} gave a stage with a state, {type(link).__name__}, and a state is learned through "
-                "time in the one GRU of memory=gru alone: give stages without a state, and take that GRU (--memory gru)."
+                f"encoder={config.encoder} gave a stage with a state, {type(leaf.stage).__name__}, and one is learned "
+                "through time in the one GRU of memory=gru alone: give stages without a state, and take that GRU (--memory gru)."
             )
 
 

@@ -255,8 +255,11 @@ class Manipulator(Buffers):
         model = self.model
         limits = np.array((model.lower, model.upper)) + MARGIN * np.array([[1.0], [-1.0]])
         self.lower, self.upper = limits
-        motion = (np.array(x, float) for x in (model.speed, model.acceleration, model.jerk, model.inertial_torque))
-        self.limits = ReferenceLimits(self.lower, self.upper, *motion, RATE_SHARE * model.torque_rate)
+        speed, acceleration, jerk = np.array((model.speed, model.acceleration, model.jerk), float)
+        self.limits = ReferenceLimits(
+            self.lower, self.upper, speed, acceleration, jerk, np.array(model.inertial_torque, float),
+            RATE_SHARE * model.torque_rate,
+        )  # fmt: skip
         self._lead = (np.array(model.kd) + np.array(model.damping)) / np.array(model.kp)
 
     def _make_buffers(self) -> None:
