@@ -127,7 +127,7 @@ def _check_no_states(config: Any, encoder: Sequence[Link]) -> None:
         if leaf.stage.state_size:
             raise RookeryError(
                 f"encoder={config.encoder} gave a stage with a state, {type(leaf.stage).__name__}, and one is learned "
-                "through time in the one GRU of memory=gru alone: give stages without a state, and take that GRU (--memory gru)."
+                "through time in the one GRU of memory=gru alone: give stages without one, and take that GRU (--memory gru)."
             )
 
 

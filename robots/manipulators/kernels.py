@@ -42,7 +42,7 @@ class HingeChain(NamedTuple):
 
 
 class PoseSearch(NamedTuple):
-    """How `track_pose` looks for joint angles.
+    """Settings of the search of `track_pose` for joint angles.
 
     Args:
         lower, upper: [J] rad, limits.
@@ -61,7 +61,7 @@ class PoseSearch(NamedTuple):
 
 
 class ToolSpring(NamedTuple):
-    """What `impedance` pulls with.
+    """Springs and limits of `impedance`.
 
     Args:
         home: [J] rad.
@@ -101,7 +101,7 @@ class ArmCommands(NamedTuple):
 
 
 class ArmReadings(NamedTuple):
-    """Where the arms of all worlds are, see `Manipulator`.
+    """State of the arms of all worlds, see `Manipulator`.
 
     Args:
         exact_tool, exact_rotation: [N, 3] m, [N, 3, 3] float64, the tool in the world.

@@ -429,7 +429,7 @@ def references(
 
 @njit(cache=True, error_model="numpy", inline="always")
 def shares(limits: ReferenceLimits) -> InverseLimits:  # pragma: no cover - compiled
-    """What references are compared with."""
+    """Bounds that references are compared with."""
     joints = len(limits.speed)
     slowly = np.empty(2 * joints)
     gently = np.empty(2 * joints)
