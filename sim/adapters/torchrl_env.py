@@ -40,6 +40,7 @@ class AutoResetEnv(EnvBase):
 
     def __init__(self, env: Env, size: int) -> None:
         super().__init__(device=env.device, batch_size=torch.Size([size]))
+        self.is_closed = False  # TorchRL begins with True, and `close` would free nothing
         self._env = env
         self._first: dict[str, Any] | None = None  # what `step` observed, of new episodes where old ones ended
         self._ended = torch.zeros(size, dtype=torch.bool, device=env.device)

@@ -179,8 +179,17 @@ def test_torchrl_accepts_the_env():
     mask = torch.tensor([[True], [False], [False]])
     with pytest.raises(RookeryError, match="reset all worlds"):
         env.reset(env.rand_step(env.reset()).set("_reset", mask))
+
+
+def test_torchrl_closes_what_it_was_given():
+    inner = hover()
+    env = TorchRLEnv(inner)
+    env.reset()
+    assert not env.is_closed
     env.close()
     assert env.is_closed
+    with pytest.raises(RookeryError, match="closed"):
+        inner.reset()
 
 
 def test_torchrl_steps_are_those_of_its_own_method():
