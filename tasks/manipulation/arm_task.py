@@ -357,10 +357,10 @@ class ArmTask(Task):
         return out
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
-        """`terms`, and where it has a weight `torques` [N, 1]: the sum of squares of an arm's motor torques, as shares of their
-        limits."""
+        """`terms`, and where a task has a weight for it `torques` [N, 1]: the sum of squares of an arm's motor torques, as
+        shares of their limits."""
         out = {g: {name: value[:, None] for name, value in self.terms.items()} for g in self.arms}
-        if self.cfg.reward.get("torques"):
+        if "torques" in self.cfg.reward:
             limits = torch.tensor(self.model.torque)
             for group, arm in self.arms.items():
                 out[group]["torques"] = joint_torques_l2(arm.motor_torque / limits)[:, None]

@@ -41,7 +41,8 @@ def same(mine: Any, its: Any, where: str = "") -> None:
     elif isinstance(mine, Tensor):
         assert isinstance(its, There) == (not where.startswith("info/episode")), where
         its = its.cpu()
-        assert its.dtype == mine.dtype and torch.equal(its, mine), where
+        assert its.dtype == mine.dtype, where
+        torch.testing.assert_close(its, mine, rtol=0.0, atol=0.0, equal_nan=True, msg=where)
     else:
         assert mine is None and its is None, where
 
