@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,7 +159,9 @@ def _track(run: Path, result: dict[str, Any]) -> None:
     figures = {"success_rate": result["success_rate"], "return_mean": result["return_mean"], **result["metrics"]}
     figures |= {"episodes": result["episodes"], "episode_length_mean": result["episode_length_mean"]}
     with tracking_of(run) as (tracking, steps):
-        tracking.evaluated({f"{inside}/{k}": float(v) for k, v in figures.items() if v is not None and v == v}, steps)
+        tracking.evaluated(
+            {f"{inside}/{k}": float(v) for k, v in figures.items() if v is not None and not math.isnan(v)}, steps
+        )
 
 
 def _what_to_play(args: Args) -> tuple[int, int, int, str]:
@@ -261,7 +264,7 @@ def show(result: dict[str, Any]) -> None:
         if name != "success":
             missing = result["metrics_missing"].get(name, 0)
             but = f" (without {missing} episodes that have none)" if missing else ""
-            table.add_row(name, f"{value:.4g}{but}" if value == value else "none: no episode has it")
+            table.add_row(name, "none: no episode has it" if math.isnan(value) else f"{value:.4g}{but}")
     table.add_row("return", f"{result['return_mean']:.4g} +- {result['return_std']:.3g}")
     table.add_row("episode length", f"{result['episode_length_mean']:.4g} control steps")
     table.add_row("ended by", ", ".join(f"{name} {n}" for name, n in result["causes"].items()))

@@ -361,7 +361,7 @@ class ArmTask(Task):
         shares of their limits."""
         out = {g: {name: value[:, None] for name, value in self.terms.items()} for g in self.arms}
         if "torques" in self.cfg.reward:
-            limits = torch.tensor(self.model.torque)
+            limits = self.strain.limits[: len(self.model.torque)]  # of each arm the same
             for group, arm in self.arms.items():
                 out[group]["torques"] = joint_torques_l2(arm.motor_torque / limits)[:, None]
         return out
