@@ -20,17 +20,10 @@ from torch import Tensor
 
 from rookery.robots.arms.kinematics import chain_of
 from rookery.robots.manipulators.actuation import RATE_SHARE, arm_actuation
-from rookery.robots.manipulators.kernels import (
-    ArmCommands,
-    ArmReadings,
-    HingeChain,
-    PoseSearch,
-    read_arms,
-    reset_arms,
-    tools,
-    track_pose,
-)
+from rookery.robots.manipulators.arm_reset import ArmCommands, reset_arms
+from rookery.robots.manipulators.chain import ArmReadings, HingeChain, read_arms, tools
 from rookery.robots.manipulators.model import ManipulatorModel
+from rookery.robots.manipulators.pose_search import PoseSearch, track_pose
 from rookery.robots.manipulators.references import ArmDynamics, ControlRows, ReferenceLimits, follow, links_of
 from rookery.sim.actuation import Actuation, ToolGoal
 from rookery.sim.buffers import Buffers

@@ -15,7 +15,7 @@ import mujoco
 import numpy as np
 from numba import njit, prange
 
-from rookery.robots.manipulators.kernels import PIECE, Floats, HingeChain, Numbers, few_threads
+from rookery.robots.manipulators.chain import PIECE, Floats, HingeChain, Numbers, few_threads
 
 BANDWIDTH = 30.0
 """1/s, with which a reference goes to its goal where no limit is in the way."""

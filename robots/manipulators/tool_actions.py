@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from rookery.robots.manipulators.actuation import goal_of
-from rookery.robots.manipulators.kernels import PoseSearch, ToolSpring, impedance, rotate_goals
+from rookery.robots.manipulators.impedance import ToolSpring, impedance, rotate_goals
 from rookery.robots.manipulators.manipulator import ArmAction, Manipulator, arm_spec
+from rookery.robots.manipulators.pose_search import PoseSearch
 from rookery.robots.manipulators.tool_drive import GoalBounds, drive_tools, move_goals
 from rookery.sim.actuation import ToolGoal
 from rookery.sim.randomization.parameters import Parameter

@@ -11,18 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from rookery.robots.manipulators.kernels import (
-    PIECE,
-    ChainScratch,
-    Floats,
-    HingeChain,
-    PoseSearch,
-    approach,
-    chain_scratch,
-    few_threads,
-    least_squares,
-    walk,
-)
+from rookery.robots.manipulators.chain import PIECE, ChainScratch, Floats, HingeChain, chain_scratch, few_threads, walk
+from rookery.robots.manipulators.pose_search import PoseSearch, approach, least_squares
 from rookery.robots.manipulators.references import (
     ArmDynamics,
     ControlRows,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rookery.assets.arms import COLLISION_GROUP, FINGER_ARMATURE, couple_fingers
 from rookery.assets.panda import FINGER_SPEED, GRIP_FORCE
 from rookery.robots.arms.kinematics import chain_of
-from rookery.robots.manipulators.kernels import HingeChain
+from rookery.robots.manipulators.chain import HingeChain
 from rookery.robots.manipulators.model import ManipulatorModel
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.own import checks

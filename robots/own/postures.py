@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.robots.manipulators.kernels import HingeChain, PoseSearch, tools, track_pose
+from rookery.robots.manipulators.chain import HingeChain, tools
+from rookery.robots.manipulators.pose_search import PoseSearch, track_pose
 
 Floats = NDArray[np.float64]
 HOMES = ((0.45, 0.0, 0.3), (0.55, 0.0, 0.15))

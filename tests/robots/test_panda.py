@@ -13,9 +13,10 @@ from torch import Tensor
 from rookery.assets.panda import JOINTS, LOWER, TORQUE, UPPER
 from rookery.assets.scenery import box, table
 from rookery.robots.manipulators.action_kinds import action_kinds, find_action
-from rookery.robots.manipulators.kernels import WORLDS_EACH, PoseSearch, track_pose
+from rookery.robots.manipulators.chain import WORLDS_EACH
 from rookery.robots.manipulators.manipulator import Manipulator, add_manipulator
 from rookery.robots.manipulators.panda import PANDA
+from rookery.robots.manipulators.pose_search import PoseSearch, track_pose
 from rookery.robots.manipulators.tool_actions import ROTATION_STEP, STEP, STIFFNESS
 from rookery.sim.engines.mujoco.world import MujocoWorld
 from rookery.sim.errors import RookeryError

@@ -16,7 +16,7 @@ from rookery.robots.drones.actuation import drone_actuation
 from rookery.robots.drones.drone import LEVELS, action_spec
 from rookery.robots.drones.kernels import MEMORY_SIZE, MOTORS, cascade
 from rookery.robots.drones.table import DRONES, find_drone
-from rookery.robots.manipulators.kernels import ToolSpring, impedance
+from rookery.robots.manipulators.impedance import ToolSpring, impedance
 from rookery.robots.manipulators.references import ControlRows, follow
 from rookery.robots.manipulators.tool_actions import NULL_SPACE
 from rookery.sim.deployment import Deployment

@@ -16,7 +16,7 @@ from sampled import slow_but
 import rookery
 from rookery.cli.main import main
 from rookery.robots import load
-from rookery.robots.manipulators.kernels import tools
+from rookery.robots.manipulators.chain import tools
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.own.arm import BANDWIDTH, load_arm
 from rookery.sim.errors import RookeryError
