@@ -30,7 +30,7 @@ from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.algorithms.ppo_targets import final_values
 from rookery.policies.nn.choices import Choices
 from rookery.policies.storage.prefix import check_state
-from rookery.policies.storage.rollout import Rollout, Samples, moments
+from rookery.policies.storage.rollout import Draws, Rollout, Samples, moments
 from rookery.policies.training.reduction import ALONE
 from rookery.sim.errors import RookeryError
 
@@ -149,18 +149,22 @@ class OptionLearner(GroupLearner):
         # what single control steps bring; what decisions bring is in the pieces
         self.rollout = Rollout(config.rollout_steps, worlds, self.spec.count, 0, spec.action, 0, self.device)
         like = self._piece(count)
-        self.carried = {f: x[0, :, 0] if f != "state" else x[0] for f in ROWS if (x := getattr(like, f)) is not None}
+        self.carried = {
+            f: torch.zeros_like(x[0, :, 0] if f != "state" else x[0])
+            for f in ROWS
+            if (x := getattr(like, f)) is not None
+        }
         self.carried |= {f: torch.zeros(count, device=self.device) for f in ("log_prob", "reward", "discount")}
         self.carried["has"] = torch.zeros(count, dtype=torch.bool, device=self.device)
-        self._pieces: list[tuple[int, Tensor, Rollout]] = []
+        self._pieces: list[tuple[int, Tensor, Draws]] = []
         self._generator: torch.Generator | None = None
         self._learned: Tensor | None = None
 
-    def _piece(self, count: int) -> Rollout:
-        """Storage of decisions that are taken together."""
+    def _piece(self, count: int) -> Draws:
+        """Storage of decisions that are taken together, whose numbers are not set."""
         spec = self.spec
         size = 0 if self.states is None else self.states.mean.numel()
-        return Rollout(1, count, 1, spec.observation_size, spec.action, size, self.device)
+        return Draws(1, count, 1, spec.observation_size, spec.action, size, self.device, torch.empty)
 
     # Collecting
 
@@ -182,11 +186,10 @@ class OptionLearner(GroupLearner):
             piece = self._piece(len(index))
             self.head.start(piece, self._generator, ALONE)
             rows = obs.flatten(0, 1)[index].unsqueeze(1)
-            world = index // obs.shape[1]
-            if self.config.normalize_observations:
-                self.observations.record(rows)
-            seen = self.observations.normalize(rows, out=piece.observation[0])
+            norm, learns = self.observations, self.config.normalize_observations
+            seen = (norm.record_normalized if learns else norm.normalize)(rows, out=piece.observation[0])
             if self.states is not None and state is not None and piece.state is not None:
+                world = index // obs.shape[1]
                 if self.config.normalize_observations:
                     self.states.record(state[world])
                 self.states.normalize(state[world], out=piece.state[0])

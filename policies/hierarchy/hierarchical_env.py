@@ -12,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.policies.hierarchy.hierarchy import Hierarchy
+from rookery.policies.hierarchy.level_kernels import CompiledCommands, take, wait
 from rookery.policies.policy import Policy
 from rookery.policies.stages.decide import Each
 from rookery.policies.stages.torch_chain import StepContext
 from rookery.sim.actions import check_choices, check_shapes, not_finite
+from rookery.sim.arrays import array
 from rookery.sim.buffers import check_tensors
 from rookery.sim.env import Act, Env, StepResult, Team
 from rookery.sim.env_wrapper import EnvWrapper
@@ -46,15 +49,15 @@ class Level:
 
     Attributes:
         left: [N, A] control steps that the skills may still act for.
-        decided: [N, A, D] latest decisions.
+        rows: [N A, O + D] observation now and latest decision.
+        obs, decided: [N, A, O] and [N, A, D], the two parts of `rows`.
         memory: [N A, S] of the skills.
         due: [N, A] bool, who decides now.
-        obs: [N, A, O] observations now.
         learners: of skills that explore and learn now.
     """
 
     def __init__(self, env: Env, name: str, hierarchy: Hierarchy) -> None:
-        n, group, device = env.num_envs, hierarchy.group, env.device
+        n, group, device = env.num_envs, hierarchy.group, torch.device(env.device)
         self.teams = team_agents(env, name) if hierarchy.agents > 1 else None
         count, size = hierarchy.high.count, hierarchy.agents * group.observation_size
         self.name = name
@@ -65,10 +68,13 @@ class Level:
         self._parts = [slice(a, b) for a, b in hierarchy.seen]
         self.learners: list[LearnedSkill] = []
         self.left = torch.zeros(n, count, device=device)
-        self.decided = torch.zeros(n, count, hierarchy.high.action.size, device=device)
+        self.rows = torch.zeros(n * count, size + hierarchy.high.action.size, device=device)
+        self.obs, self.decided = (x.unflatten(0, (n, count)) for x in (self.rows[:, :size], self.rows[:, size:]))
         self.memory = torch.zeros(n * count, self.policy.state_size, device=device)
         self.due = torch.ones(n, count, dtype=torch.bool, device=device)
-        self.obs = torch.zeros(n, count, size, device=device)
+        self._commands = CompiledCommands.of(hierarchy.lower[0]) if device.type == "cpu" else None
+        self._sizes = np.array([len(choice.options) for choice in hierarchy.high.action.choices], np.int64)
+        self._steps = np.array(self.rules.steps, np.float32)
 
     def begin(self, obs: Tensor) -> Tensor:
         """Forget all, for the group's observations of new episodes in all worlds; returns what the high level observes."""
@@ -113,32 +119,49 @@ class Level:
             action: decisions.
             controlled: of the classical controller, as of the robots.
         """
-        rows = self.decided.view(-1, self.decided.shape[-1])
-        index = self.due.flatten().nonzero().squeeze(1)
-        if len(index):
-            spec = self.hierarchy.high.action
-            given = action.flatten(0, 1)[index]
-            if not given.isfinite().all():
-                world = index[~given.isfinite().all(1)][0] // self.due.shape[1]
-                raise not_finite(self.name, int(world))
-            check_choices(self.name, spec, given)
-            given[:, len(spec.choices) :].clamp_(-1.0, 1.0)
-            rows[index] = given
-            self.left.view(-1)[index] = self.rules.durations(given)
-        self.left -= 1.0
+        self.put(action)
         piloted = None if controlled is None else self.own(controlled).flatten(0, 1)
         context = StepContext(self.memory, controlled=piloted)
-        given = torch.cat((self.obs.flatten(0, 1), rows), 1)
-        out = self.policy.run(given, context)
+        if self._commands is None:
+            out = self.policy.run(self.rows, context)
+        else:
+            out = self.policy.run(self._commands(self.rows), context, first=1)
         if self.memory.shape[1]:
             self.memory.copy_(context.after)
         if self.learners:
-            each = self._each(given)
+            each = self._each(self.rows.clone())
             acts = out.reshape(len(each), -1)
             for skill in self.learners:
                 acts = skill.act(each, acts)
             out = acts.reshape(out.shape)
         return self.of_agents(out.unflatten(0, self.due.shape))
+
+    def put(self, action: Tensor) -> None:
+        """Put decisions [N, A, C] in force where they are due, and count a control step."""
+        action = action.flatten(0, 1)
+        if self.rows.device.type == "cpu" and action.dtype is torch.float32:
+            given = array(self.due).ravel(), action.contiguous().numpy(), self._sizes, self._steps
+            if take(*given, self.obs.shape[-1], array(self.rows), array(self.left).ravel()) < 0:
+                return
+        self.take(action)
+
+    def take(self, action: Tensor) -> None:
+        """`put` in torch, of decisions [N A, C].
+
+        Raises:
+            RookeryError: a decision that is not finite, or no option.
+        """
+        rows, spec = self.decided.flatten(0, 1), self.hierarchy.high.action
+        index = self.due.flatten().nonzero().squeeze(1)
+        given = action[index]
+        if not given.isfinite().all():
+            world = index[~given.isfinite().all(1)][0] // self.due.shape[1]
+            raise not_finite(self.name, int(world))
+        check_choices(self.name, spec, given)
+        given[:, len(spec.choices) :].clamp_(-1.0, 1.0)
+        rows[index] = given.to(rows.dtype)
+        self.left.view(-1)[index] = self.rules.durations(given.to(rows.dtype))
+        self.left -= 1.0
 
     def _each(self, rows: Tensor) -> Tensor:
         """Rows [R a, O + C] of single agents, of rows of observation and decision."""
@@ -165,13 +188,23 @@ class Level:
     def note(self, obs: Tensor, ended: Tensor, events: Mapping[str, Tensor]) -> None:
         """Take the group's observations after a step; `ended` [N] says where a new episode has begun."""
         self.obs.copy_(self.own(obs))
-        self.left.masked_fill_(ended.unsqueeze(1), 0.0)
         if self.memory.shape[1]:
             self.memory.view(*self.due.shape, -1).masked_fill_(ended[:, None, None], 0.0)
-        rows = self.obs.flatten(0, 1)
-        due = self.rules.due(rows, self.left.flatten(), self.decided.flatten(0, 1)).view_as(self.due)
+        if self.rows.device.type == "cpu":
+            wait(ended.numpy(), array(self.left), array(self.due))
+        else:
+            self.wait(ended)
+        if self.rules.conditional:
+            finished = self.rules.over(self.obs.flatten(0, 1), self.decided.flatten(0, 1))
+            self.due |= finished.view_as(self.due)
         happened = happening(events, self.rules.events, self._counted)
-        self.due.copy_(due if happened is None else due | self.any(happened.any(2)))
+        if happened is not None:
+            self.due |= self.any(happened.any(2))
+
+    def wait(self, ended: Tensor) -> None:
+        """Say in torch whose time is over; `ended` [N] worlds begin anew."""
+        self.left.masked_fill_(ended.unsqueeze(1), 0.0)
+        self.due.copy_(self.left <= 0.0)
 
     def state(self) -> Rows:
         """The state that the next step depends on, by name."""

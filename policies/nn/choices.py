@@ -35,7 +35,7 @@ class Choices:
 
     def _split(self, x: Tensor) -> tuple[Tensor, ...]:
         """[..., C] as one [..., n_k] for each choice."""
-        parts: tuple[Tensor, ...] = x.split(self._sizes, -1)
+        parts: tuple[Tensor, ...] = (x,) if self.count == 1 else x.split(self._sizes, -1)
         return parts
 
     def check(self, allowed: Tensor, active: Tensor | None, group: str) -> None:
@@ -59,11 +59,11 @@ class Choices:
         at all, as of an agent that takes no part, all are."""
         if allowed is not None:
             logits = logits.masked_fill(~self.opened(allowed), -torch.inf)
-        return torch.cat([part.log_softmax(-1) for part in self._split(logits)], -1)
+        return _joined([part.log_softmax(-1) for part in self._split(logits)])
 
     def opened(self, allowed: Tensor) -> Tensor:
         """A mask [..., C] with all options of a choice that has none, as of an agent that takes no part."""
-        return torch.cat([part | ~part.any(-1, keepdim=True) for part in self._split(allowed)], -1)
+        return _joined([part | ~part.any(-1, keepdim=True) for part in self._split(allowed)])
 
     def sample(self, log_probs: Tensor, gumbel: Tensor) -> Tensor:
         """Indices [..., K] drawn with standard Gumbel noise [..., C]."""
@@ -97,6 +97,11 @@ class Choices:
             own = -_times(p, part).sum(-1, keepdim=True)
             out.append(-_times(p, part + own))
         return torch.cat(out, -1)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """The other way round than `Choices._split`."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
 
 def _times(p: Tensor, x: Tensor) -> Tensor:

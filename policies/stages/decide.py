@@ -77,6 +77,11 @@ class DecisionRules:
         return any(condition is not None for condition in self.allowed)
 
     @property
+    def conditional(self) -> bool:
+        """True where a condition may end a skill."""
+        return any(condition is not None for condition in self.finished)
+
+    @property
     def fixed(self) -> bool:
         """True where every control step brings a decision."""
         return max(self.steps) == 1
@@ -98,11 +103,16 @@ class DecisionRules:
             decided: latest decisions [R, A].
         """
         due = left <= 0.0
+        return due | self.over(x, decided) if self.conditional else due
+
+    def over(self, x: Tensor, decided: Tensor) -> Tensor:
+        """[R] bool: a skill has finished by its condition, of a team that of one agent; where some are `conditional`."""
         options = self.options(decided)
-        for k, condition in enumerate(self.finished):
-            if condition is not None:
-                due = due | (self._holds(condition, x) & (options == k)).any(1)
-        return due
+        each = [(self._holds(c, x) & (options == k)).any(1) for k, c in enumerate(self.finished) if c is not None]
+        out = each[0]
+        for more in each[1:]:
+            out = out | more
+        return out
 
     def durations(self, decided: Tensor) -> Tensor:
         """[R] control steps that decisions [R, A] may stand for, of a team the fewest; 0 of one that is not a number."""

@@ -92,9 +92,10 @@ class ChainModule(nn.Module):
         """Outputs [R, out] of a chain without state for inputs [R, in]."""
         return self.run(x, StepContext(x[:, :0]))
 
-    def run(self, x: Tensor, context: StepContext) -> Tensor:
-        """Outputs [R, out] for inputs [R, in]; next states and logits are in `context` then."""
-        return self._through(self.chain.nodes, x, context)
+    def run(self, x: Tensor, context: StepContext, first: int = 0) -> Tensor:
+        """Outputs [R, out] for inputs [R, in] of the chain, or of its link number `first` from where it goes on; next states
+        and logits are in `context` then."""
+        return self._through(self.chain.nodes[first:] if first else self.chain.nodes, x, context)
 
     def input_of(self, leaf: Leaf, x: Tensor) -> Tensor:
         """The input that reaches a stage of rows [R, in], all states being those of an episode's start."""

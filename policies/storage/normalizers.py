@@ -52,6 +52,7 @@ class ObservationNorm:
         self._m2 = torch.zeros(size, dtype=torch.float64, device=device)
         # n, then the sum of z, then the sum of z * z
         self._pending = torch.zeros(2 * size + 1, dtype=torch.float64, device=device)
+        self._number, self._sum, self._squares = self._pending.split([1, size, size])
 
     def normalize(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Normalized copy of x [..., O], in `out` if given."""
@@ -60,17 +61,26 @@ class ObservationNorm:
 
     def record(self, x: Tensor, mask: Tensor | None = None) -> None:
         """Add samples x [..., O] to the pending statistics, only those where mask [...] is true."""
-        size = self.mean.numel()
         # Relative to the present mean and std, where float32 products lose nothing that matters.
-        z = ((x - self.mean) / self.std).reshape(-1, size)
+        z = ((x - self.mean) / self.std).reshape(-1, self.mean.numel())
         if mask is None:
-            self._pending[0] += z.shape[0]
+            self._number += z.shape[0]
         else:
             keep = mask.reshape(-1, 1)
             z = torch.where(keep, z, 0.0)
-            self._pending[0] += keep.sum()
-        self._pending[1 : size + 1] += z.sum(0, dtype=torch.float64)
-        self._pending[size + 1 :] += z.square_().sum(0, dtype=torch.float64)
+            self._number += keep.sum()
+        self._sum += z.sum(0, dtype=torch.float64)
+        self._squares += z.square_().sum(0, dtype=torch.float64)
+
+    def record_normalized(self, x: Tensor, out: Tensor) -> Tensor:
+        """`record` and `normalize` of samples x [..., O] with the same bits, the differences computed once; in `out`, which
+        lies side by side."""
+        torch.sub(x, self.mean, out=out).div_(self.std)
+        z = out.view(-1, self.mean.numel())
+        self._number += z.shape[0]
+        self._sum += z.sum(0, dtype=torch.float64)
+        self._squares += z.square().sum(0, dtype=torch.float64)
+        return out.clamp_(-self.clip, self.clip)
 
     def commit(self) -> None:
         """Merge the pending samples (Chan et al. 1979) and refresh the frozen mean and std."""

@@ -12,7 +12,7 @@ row t+1 is already the first of the next episode; the last one of the old episod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -71,8 +71,8 @@ def moments(x: Tensor, active: Tensor | None, reduction: Reduction = ALONE) -> t
     return mean, (reduction.sum(torch.where(active, (x - mean).square(), 0.0).sum(1, keepdim=True)) / n).sqrt()
 
 
-class Rollout:
-    """Preallocated storage of T steps of N worlds with A agents of one group each.
+class Draws:
+    """Preallocated storage of what T steps of N worlds with A agents of one group each draw: observations and actions.
 
     Attributes:
         observation: normalized, [T, N, A, O].
@@ -81,13 +81,32 @@ class Rollout:
         choice_log_probs: of the C options when they were drawn, minus infinity where they were not allowed [T, N, A, C], or
             None without choices.
         action: as sampled, before the environment's clip, [T, N, A, D].
+        state: normalized input of a central critic [T, N, S], or None.
+    """
+
+    def __init__(
+        self, steps: int, worlds: int, agents: int, obs: int, act: ActionSpec, state: int, device: torch.device,
+        new: Callable[..., Tensor] = torch.zeros,
+    ) -> None:  # fmt: skip
+        shape = (steps, worlds, agents)
+        self.observation = new(*shape, obs, device=device)
+        self.noise = new(*shape, len(act.names), device=device)
+        self.action = new(*shape, act.size, device=device)
+        self.gumbel = new(*shape, act.options, device=device) if act.choices else None
+        self.choice_log_probs = new(*shape, act.options, device=device) if act.choices else None
+        self.state = new(steps, worlds, state, device=device) if state else None
+
+
+class Rollout(Draws):
+    """Preallocated storage of T steps of N worlds with A agents of one group each, see also `Draws`.
+
+    Attributes:
         reward: [T, N, A].
         elapsed: [T, N, A] float, control steps that a row stands for, or None as long as all stand for 1.
         active: [T, N, A] bool, or None as long as every agent takes part.
         final_active: [T, N, A] bool, who took part at the end of an episode that ended at t; read only there, and only where
             `active` is not None.
         terminated, truncated: [T, N] bool.
-        state: normalized input of a central critic [T, N, S], or None.
         actor_input: input of the actor's network [T, N, A, K], or None where it is `observation`.
         privileged_targets: normalized targets of the state estimator [T, N, A, M], or None.
         finals: (t, ids [m], observations [m, A, O], states [m, S] or None) of truncated episodes, normalized.
@@ -97,12 +116,8 @@ class Rollout:
         self, steps: int, worlds: int, agents: int, obs: int, act: ActionSpec, state: int, device: torch.device,
         actor_input: int = 0, privileged_targets: int = 0,
     ) -> None:  # fmt: skip
+        super().__init__(steps, worlds, agents, obs, act, state, device)
         shape = (steps, worlds, agents)
-        self.observation = torch.zeros(*shape, obs, device=device)
-        self.noise = torch.zeros(*shape, len(act.names), device=device)
-        self.action = torch.zeros(*shape, act.size, device=device)
-        self.gumbel = torch.zeros(*shape, act.options, device=device) if act.choices else None
-        self.choice_log_probs = torch.zeros(*shape, act.options, device=device) if act.choices else None
         self.reward = torch.zeros(shape, device=device)
         self._active = torch.ones(shape, dtype=torch.bool, device=device)
         self.active: Tensor | None = None
@@ -110,7 +125,6 @@ class Rollout:
         self.final_active = torch.ones(shape, dtype=torch.bool, device=device)
         self.terminated = torch.zeros(steps, worlds, dtype=torch.bool, device=device)
         self.truncated = torch.zeros(steps, worlds, dtype=torch.bool, device=device)
-        self.state = torch.zeros(steps, worlds, state, device=device) if state else None
         self.actor_input = torch.zeros(*shape, actor_input, device=device) if actor_input else None
         self.privileged_targets = torch.zeros(*shape, privileged_targets, device=device) if privileged_targets else None
         self.finals: list[tuple[int, Tensor, Tensor, Tensor | None]] = []

@@ -1,0 +1,156 @@
+"""What is compiled of a hierarchy's control step against its torch forms, bit by bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from policies_fake import FakeEnv
+from random_policy import random_policy
+from skilled import constant, skilled
+from torch import Tensor
+
+from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv, Level
+from rookery.policies.hierarchy.level_kernels import CompiledCommands, wait
+from rookery.policies.stages.command import CommandPart, CommandStage
+from rookery.policies.stages.decide import Switch
+from rookery.policies.stages.torch_chain import ChainModule
+from rookery.policies.storage.normalizers import ObservationNorm
+from rookery.sim.errors import RookeryError
+
+SIZE = 6
+PLAIN = CommandStage(SIZE, (CommandPart(0, 4),))
+SHIFT = CommandStage(
+    SIZE, (CommandPart(0, 1), CommandPart(1, 2, True, 4, (0.3, -2.0), clip=1.5), CommandPart(3, 1, offset=(0.0,)))
+)
+COMMAND = CommandStage(
+    SIZE, (CommandPart(0, 2, False, 4, (0.7, 1.1), (0.1, -0.2), 0.9), CommandPart(0, 1, False), CommandPart(2, 1))
+)
+
+
+def bits(x: Tensor) -> Tensor:
+    return x.contiguous().view(torch.int32)
+
+
+@pytest.mark.parametrize(
+    "link", [PLAIN, SHIFT, COMMAND, Switch(5, ((2, 0), (1,), (3,)), ((PLAIN,), (SHIFT,), (COMMAND,)))]
+)
+def test_commands(link: Any) -> None:
+    g = torch.Generator().manual_seed(0)
+    rows = 2.0 * torch.randn(200, SIZE, generator=g)
+    rows[:, 5] = torch.randint(0, 5, (200,), generator=g).float()  # 4 is no case
+    rows[::7, 3], rows[::11, 2], rows[::13, 1] = -0.0, torch.nan, torch.inf
+    made = CompiledCommands.of(link)
+    assert made is not None
+    wanted = ChainModule((link,))(rows)
+    assert torch.equal(bits(made(rows)), bits(wanted)) and wanted.isnan().any()
+
+
+def test_other_links_have_none() -> None:
+    policy = random_policy(FakeEnv(1).groups["point"], 0)
+    assert CompiledCommands.of(policy.chain.links[0]) is None
+    assert (
+        CompiledCommands.of(Switch(5, ((0,), (1,)), ((PLAIN,), (SHIFT, CommandStage(4, (CommandPart(0, 4),)))))) is None
+    )
+
+
+def one_policy(horizon: int = 11) -> HierarchicalEnv:
+    env = FakeEnv(6, agents=2, horizon=horizon)
+    skills = {
+        "shifted": {"policy": "one", "shift": {"state": 0.5}, "every": 3},
+        "sent": {"policy": "one", "command": {"state": [[-1.0, 1.0], 0.25, [0.0, 2.0]]}, "finished": "state[0] > 0.5"},
+        "left": {"policy": "one"},
+    }
+    return skilled(env, {"one": random_policy(env.groups["point"], 1)}, every=5, skills=skills)
+
+
+def team() -> HierarchicalEnv:
+    env = FakeEnv(6, agents=2, horizon=11)
+    policies = {"a": constant(env.groups["point"], 0.3), "b": constant(env.groups["point"], -0.4)}
+    return skilled(
+        env, policies, central=True, skills={"a": {"policy": "a", "every": 4}, "b": {"policy": "b", "every": 7}}
+    )
+
+
+def decisions(env: HierarchicalEnv, g: torch.Generator) -> Tensor:
+    group = env.groups["point"]
+    out = 1.5 * torch.randn(env.num_envs, group.count, group.action.size, generator=g)
+    for k, choice in enumerate(group.action.choices):
+        out[..., k] = torch.randint(0, len(choice.options), out.shape[:2], generator=g).float()
+    return out
+
+
+def in_torch(level: Level) -> None:
+    """Have a level take decisions and give commands by the torch forms."""
+    level._commands = None
+    level.put = lambda action: level.take(action.flatten(0, 1))  # type: ignore[method-assign]
+
+
+def test_whose_time_is_over() -> None:
+    g = torch.Generator().manual_seed(4)
+    level = one_policy().levels["point"]
+    left = torch.randint(-1, 3, level.left.shape, generator=g).float()
+    ended = torch.rand(6, generator=g) < 0.3
+    found = []
+    for form in (level.wait, lambda ended: wait(ended.numpy(), level.left.numpy(), level.due.numpy())):
+        level.left.copy_(left)
+        form(ended)
+        found.append((level.left.clone(), level.due.clone()))
+    for ours, theirs in zip(*found, strict=True):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(found[0][1], (left <= 0.0) | ended[:, None]) and 0 < int(found[0][1].sum()) < 12
+
+
+@pytest.mark.parametrize("make", [one_policy, team])
+def test_a_rollout(make: Any) -> None:
+    ours, theirs = make(), make()
+    in_torch(theirs.levels["point"])
+    obs = [env.reset(0)[0]["point"] for env in (ours, theirs)]
+    g = torch.Generator().manual_seed(1)
+    waited = 0
+    for _ in range(40):
+        action = decisions(ours, g)
+        results = [env.step({"point": action.clone()}) for env in (ours, theirs)]
+        a, b = (env.levels["point"] for env in (ours, theirs))
+        for name, value in a.state().items():
+            assert torch.equal(value, b.state()[name]), name
+        obs = [result[0]["point"] for result in results]
+        assert torch.equal(bits(obs[0]), bits(obs[1]))
+        waited += int((~a.due).sum())
+    assert waited > 50
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(torch.nan, "NaN or infinity, first in world 4"), (3.0, "0 to 2"), (0.5, "got 0.5"), (-1.0, "got -1")],
+)
+def test_a_wrong_decision_changes_nothing(value: float, message: str) -> None:
+    env = one_policy()
+    env.reset(0)
+    action = decisions(env, torch.Generator().manual_seed(2))
+    env.step(action)
+    level = env.levels["point"]
+    level.due.fill_(True)
+    level.due[2, 0] = False
+    before = {name: value.clone() for name, value in level.state().items()}
+    action[4, 1, 0] = value
+    action[2, 0] = torch.nan  # not read
+    with pytest.raises(RookeryError, match=message):
+        env.step(action)
+    for name, now in level.state().items():
+        assert torch.equal(now, before[name]), name
+
+
+def test_normalizing_what_is_recorded() -> None:
+    g = torch.Generator().manual_seed(3)
+    ours, theirs = ObservationNorm(5, 2.0), ObservationNorm(5, 2.0)
+    for _ in range(3):
+        for _ in range(4):
+            x = 3.0 * torch.randn(7, 1, 5, generator=g) + 1.0
+            theirs.record(x)
+            assert torch.equal(ours.record_normalized(x, torch.empty_like(x)), theirs.normalize(x))
+        ours.commit()
+        theirs.commit()
+        for name, value in ours.state_dict().items():
+            assert torch.equal(value, theirs.state_dict()[name]), name
