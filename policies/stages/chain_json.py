@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rookery.policies.stages import stage_class, stage_kinds
+from rookery.policies.stages import KINDS, stage_class, stage_kinds
 from rookery.policies.stages.decide import Decide, Each, Switch
 from rookery.policies.stages.links import Beside, Link
 from rookery.policies.stages.stage import Stage, fault
@@ -55,7 +55,7 @@ def links_of(values: Any, line: str, depth: int = 0) -> tuple[Link, ...]:
             raise fault(at, value, "an object with the kind of its stage")
         if kind in COMPOUND:
             out.append(_compound(kind, value, at, depth))
-        elif is_in_file(kind) or kind in stage_kinds():
+        elif kind in KINDS or is_in_file(kind) or kind in stage_kinds():  # the last asks all installed packages
             out.append(stage_class(kind).from_json(value, at))
         else:
             raise unknown(f"stage at contract line {at}.stage", kind, [*stage_kinds(), *COMPOUND])

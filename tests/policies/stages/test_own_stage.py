@@ -18,6 +18,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.stages.chain import StageChain
 from rookery.policies.stages.part import module_of
 from rookery.policies.stages.perceptron import Perceptron
+from rookery.policies.stages.standard import standard
 from rookery.sim.errors import RookeryError
 from rookery.sim.trust import remember
 from tests.policies.policies_stages import group_of
@@ -71,6 +72,13 @@ def test_it_computes_and_comes_back_from_its_json(config: PPOConfig) -> None:
     weight, bias = (policy.state_dict()[f"perceptron.{k}_0"] for k in ("weight", "bias"))
     assert torch.allclose(again(x), 0.5 * x @ weight.T + bias, atol=1e-6)
     assert "gain.gain" in policy.state_dict()
+
+
+def test_kinds_of_this_package_are_read_without_asking_installed_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = tuple(standard(3, 2))
+    stored = Policy(links).to_json()
+    monkeypatch.setattr(stages, "entry_points", lambda group: pytest.fail("it looked through all packages"))
+    assert StageChain.from_json(stored).links == links
 
 
 def test_an_entry_point_has_the_name_of_its_kind(config: PPOConfig, monkeypatch: pytest.MonkeyPatch) -> None:
