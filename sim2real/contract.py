@@ -99,7 +99,8 @@ class Quantization:
 
     Args:
         weights: "int8": integers of 8 bits, with a scale for each row of the matrices of dense layers.
-        largest_difference: of an action in [-1, 1] from that of the trained network, over the golden observations.
+        largest_difference: of an action in [-1, 1] from that of the trained network, over the golden observations; of a
+            hierarchy the largest of its networks, each by itself.
     """
 
     weights: Literal["int8"]

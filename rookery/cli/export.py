@@ -96,8 +96,9 @@ def run(args: Args) -> int:
     for name, size in files.items():
         print(f"  {name:16} {size:>9,} bytes")
     for group, difference in rounding.items():
+        of = ", each network of the hierarchy by itself" if policies[group].chain.decisions else ""
         print(
-            f"8-bit weights: an action of {group} in [-1, 1] differs by at most {difference:.2g} over golden observations"
+            f"8-bit weights: an action of {group} in [-1, 1] differs by at most {difference:.2g} over golden observations{of}"
         )
     if checked:
         print(f"Check it with: rookery export --check {args.out}")

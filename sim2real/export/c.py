@@ -312,9 +312,10 @@ def _actuator_line(group: ContractGroup) -> str:
 def _rounding(group: ContractGroup) -> str:
     if group.quantization is None:
         return ""
+    several = ", each network of the hierarchy by itself" if group.trained.decisions else ""
     return f"""
  * Weights: integers of 8 bits and a scale for each row. An action in [-1, 1] differs from that of the trained network by at
- * most {group.quantization.largest_difference:.3g} over the golden observations."""
+ * most {group.quantization.largest_difference:.3g} over the golden observations{several}."""
 
 
 def _code(

@@ -33,6 +33,8 @@ from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.check import check_bundle
+from rookery.sim2real.export.golden import answers_on, golden_observations
+from rookery.sim2real.export.int8 import MOST_DIFFERENCE, rounded
 from rookery.sim2real.export.mcu import check_mcu
 from rookery.sim2real.gate.gate import Gate, GateSettings
 from rookery.sim2real.gate.onnx_answers import onnx_difference
@@ -42,6 +44,11 @@ from rookery.sim2real.runtime.checks import check_vehicle
 from rookery.sim2real.runtime.controller import Controller
 
 BELL = "event bell"
+THREE = {
+    "plain": {"policy": "plain", "command": {"speed": [[-1.0, 1.0], 0.3, 0.0]}},
+    "again": {"policy": "plain", "finished": "norm(offset) > 2.5"},
+    "other": {"policy": "plain", "shift": {"offset": 0.5}},
+}
 ONE = {"inner": {"policy": "inner", "shift": {"state": 0.3}}}
 
 
@@ -272,12 +279,16 @@ def test_an_expression_of_no_event_is_refused() -> None:
 def test_a_microcontroller_and_eight_bits_answer_too(bundle: tuple[Path, Policy], tmp_path: Path) -> None:
     assert check_mcu(bundle[0])["mcu_max_error"] <= 1e-5
     env = ringing_env(1)
-    one = {"plain": {"policy": "plain", "command": {"speed": [[-0.2, 0.2], 0.3, 0.0]}}}
-    policy = ringing_policy(env, skills=one)
+    policy = ringing_policy(env, skills=THREE)
+    rows = golden_observations(policy)
+    before, after = (answers_on(p, rows) for p in (policy, rounded({"point": policy}, build_contract(env))[0]["point"]))
+    assert (
+        np.abs(before - after).max() > MOST_DIFFERENCE
+    )  # where it chooses another of two skills that are about equally good
     folder = export_bundle({"point": policy}, build_contract(env, {"point": policy}), tmp_path / "bundle", int8=True)
     assert check_bundle(folder)["c_max_error"] <= 1e-5
-    rounded = Contract.read(folder).groups["point"]
-    assert [event.name for event in rounded.events] == ["near", "bell"] and rounded.quantization is not None
+    read = Contract.read(folder).groups["point"]
+    assert [event.name for event in read.events] == ["near", "bell"] and read.quantization is not None
 
 
 @pytest.mark.slow

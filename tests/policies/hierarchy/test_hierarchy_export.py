@@ -19,8 +19,10 @@ from rookery.sim.specs import Group
 from rookery.sim2real.build import describe
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.export import int8
 from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.check import check_bundle
+from rookery.sim2real.export.golden import golden_observations
 from rookery.sim2real.export.native import NativePolicy, compile_library, read_header
 
 SKILLS = {
@@ -103,3 +105,57 @@ def test_what_no_robot_has_is_not_exported(tmp_path: Path) -> None:
     for target in ("bundle", "onnx"):
         with pytest.raises(RookeryError, match="classical controller, which cannot be exported"):
             export_bundle({"point": policy}, contract_of(policy, group), tmp_path / "bundle", target=target)
+
+
+def layers(policy: Policy, rows: np.ndarray, steps: bool) -> np.ndarray:
+    """What a small policy's network gives before it chooses and clips, by NumPy in double precision; with `steps` each row of a
+    matrix is rounded to 127 steps."""
+    w = {name: t.numpy().astype(float) for name, t in policy.state_dict().items()}
+    x = np.clip((rows - w["normalize.mean"]) / w["normalize.std"], -10.0, 10.0)
+    for k in range(2):
+        weight = w[f"perceptron.weight_{k}"]
+        step = np.abs(weight).max(axis=1, keepdims=True) / 127.0
+        x = x @ (np.round(weight / step) * step if steps else weight).T + w[f"perceptron.bias_{k}"]
+        x = np.tanh(x) if k == 0 else x
+    return x
+
+
+def test_eight_bits_are_judged_network_by_network() -> None:
+    """A choice counts by how much smaller its logit is, not by how far apart the skills' actions are."""
+    env = FakeEnv(2)
+    group = env.groups["point"]
+    skills = {"a": random_policy(group, 1), "b": random_policy(group, 2)}
+    three = {"a": {"policy": "a", "shift": {"state": 0.5}}, "b": {"policy": "b"}, "again": {"policy": "b", "every": 2}}
+    made = skilled(env, skills, every=9, skills=three)
+    high = random_policy(made.groups["point"], 3)
+    worst = []
+    for policy in (high, *skills.values()):
+        rows = golden_observations(policy)
+        wanted, given = (layers(policy, rows, steps) for steps in (False, True))
+        differences = np.abs(np.clip(given, -1.0, 1.0) - np.clip(wanted, -1.0, 1.0))
+        if policy is high:
+            size = np.maximum(1.0, np.abs(wanted[:, :3]))
+            every = np.arange(len(rows))
+            best = wanted[:, :3].argmax(1)
+            chosen = given[:, :3].argmax(1)
+            gap = wanted[every, best] - wanted[every, chosen]
+            assert 0 < (best != chosen).sum() < 30
+            differences[:, :3] = np.abs(given - wanted)[:, :3] / size
+            differences[:, 0] = np.maximum(differences[:, 0], gap / np.maximum(1.0, np.abs(wanted[every, best])))
+        worst.append(differences.max())
+    policies = made.deployed({"point": high})
+    contract = contract_of(policies["point"], group)
+    said = int8.rounded(policies, contract)[1].groups["point"].quantization
+    assert said is not None and said.largest_difference == pytest.approx(max(worst), abs=1e-4)
+    assert list(int8.network_differences(policies["point"], int8.rounded(policies, contract)[0]["point"]).values()) == (
+        pytest.approx(worst, abs=1e-4)
+    )
+
+
+def test_eight_bits_that_a_network_suffers_from_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, group = deployed()
+    monkeypatch.setattr(int8, "network_differences", lambda *given: {"network 1: a": 0.1, "network 2: b": 0.3})
+    with pytest.raises(
+        RookeryError, match=r"action of the group 'point' \(network 2: b\) differs by 0.3 of its range of 2"
+    ):
+        int8.rounded({"point": policy}, contract_of(policy, group))
