@@ -52,6 +52,7 @@ class Level:
         rows: [N A, O + D] observation now and latest decision.
         obs, decided: [N, A, O] and [N, A, D], the two parts of `rows`.
         memory: [N A, S] of the skills.
+        told: [N A, E] bool, events of the last control step at which skills decide that are hierarchies themselves.
         due: [N, A] bool, who decides now.
         learners: of skills that explore and learn now.
     """
@@ -71,6 +72,7 @@ class Level:
         self.rows = torch.zeros(n * count, size + hierarchy.high.action.size, device=device)
         self.obs, self.decided = (x.unflatten(0, (n, count)) for x in (self.rows[:, :size], self.rows[:, size:]))
         self.memory = torch.zeros(n * count, self.policy.state_size, device=device)
+        self.told = torch.zeros(n * count, len(self.policy.events), dtype=torch.bool, device=device)
         self.due = torch.ones(n, count, dtype=torch.bool, device=device)
         self._commands = CompiledCommands.of(hierarchy.lower[0]) if device.type == "cpu" else None
         self._sizes = np.array([len(choice.options) for choice in hierarchy.high.action.choices], np.int64)
@@ -78,7 +80,7 @@ class Level:
 
     def begin(self, obs: Tensor) -> Tensor:
         """Forget all, for the group's observations of new episodes in all worlds; returns what the high level observes."""
-        for x in (self.left, self.decided, self.memory):
+        for x in (self.left, self.decided, self.memory, self.told):
             x.zero_()
         self.due.fill_(True)
         self.obs.copy_(self.own(obs))
@@ -121,7 +123,7 @@ class Level:
         """
         self.put(action)
         piloted = None if controlled is None else self.own(controlled).flatten(0, 1)
-        context = StepContext(self.memory, controlled=piloted)
+        context = StepContext(self.memory, events=self.told if self.policy.events else None, controlled=piloted)
         if self._commands is None:
             out = self.policy.run(self.rows, context)
         else:
@@ -200,6 +202,9 @@ class Level:
         happened = happening(events, self.rules.events, self._counted)
         if happened is not None:
             self.due |= self.any(happened.any(2))
+        if self.policy.events:
+            below = happening(events, self.policy.events, self._counted)
+            self.told.copy_(torch.zeros_like(self.told) if below is None else self.any(below).flatten(0, 1))
 
     def wait(self, ended: Tensor) -> None:
         """Say in torch whose time is over; `ended` [N] worlds begin anew."""
@@ -212,6 +217,7 @@ class Level:
             "left": self.left,
             "decided": self.decided,
             "memory": self.memory,
+            "told": self.told,
             "due": self.due,
             "observation": self.obs,
         }

@@ -152,6 +152,11 @@ def make_hierarchy(
     for name, skill in skills.skills.items():
         if skill.policy != CONTROLLER:
             _check(name, sources[skill.policy], group, skill, task, control_dt)
+            if lacking := set(sources[skill.policy].policy.events) - set(events):
+                has = f"{task} has {', '.join(events) or 'none'}"
+                raise RookeryError(
+                    f"the skill {name!r} decides at the event {min(lacking)!r}, and {has}: give another skill."
+                )
         elif skill.shift or skill.command:
             raise RookeryError(f"the skill {name!r} is the classical controller, without parameters: leave them out.")
     action, places = _action(skills, sources, group)
@@ -348,9 +353,11 @@ def _check(name: str, source: SkillSource, group: Group, skill: Skill, task: str
         raise RookeryError(
             f"the skill {name!r} acts every {source.control_dt:g} s, and {task} every {control_dt:g} s: give one of that rate."
         )
-    if source.policy.options or source.policy.chain.events:
+    if source.policy.options:
+        raise RookeryError(f"the skill {name!r} chooses among options: give one that acts by numbers alone.")
+    if (agents := source.policy.agents) > 1:
         raise RookeryError(
-            f"the skill {name!r} chooses among options or waits for events: give one that acts by numbers alone."
+            f"the skill {name!r} decides for a team of {agents} at once: give one that acts for one agent."
         )
     ours, theirs = group.action, own.action
     limits = zip((*ours.low, *ours.high), (*theirs.low, *theirs.high), strict=False)
