@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rookery.policies.nn.actor_critic import Worker
 from rookery.policies.nn.choices import Choices, draw_gumbel
-from rookery.policies.storage.rollout import Draws, Samples
+from rookery.policies.storage.rollout import ActionDraws, Samples
 from rookery.policies.training.reduction import Reduction, draw_own
 from rookery.sim.specs import ActionSpec
 
@@ -48,15 +48,15 @@ class Gaussian:
     With z = (action - mean) / std: d log p / d mean = z / std, d log p / d log std = z^2 - 1.
     """
 
-    def start(self, roll: Draws, generator: torch.Generator, reduction: Reduction) -> None:
+    def start(self, roll: ActionDraws, generator: torch.Generator, reduction: Reduction) -> None:
         """Draw the noise of a rollout."""
         draw_own(roll.noise, 1, lambda x: x.normal_(generator=generator), reduction.rank, reduction.size)
 
-    def sample(self, roll: Draws, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
+    def sample(self, roll: ActionDraws, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
         """Write the actions of row t, for outputs [N, A, D] of the policy's network."""
         torch.addcmul(outputs, std, roll.noise[t], out=roll.action[t])
 
-    def log_prob(self, rows: Any, roll: Draws, log_std: Tensor) -> Tensor:
+    def log_prob(self, rows: Any, roll: ActionDraws, log_std: Tensor) -> Tensor:
         """[G, R] of the rollout's actions, without the constant; `rows` brings [..., A, k] to [G, R, k]."""
         out: Tensor = rows(roll.noise).square().sum(-1).mul_(-0.5) - log_std.sum(-1)
         return out
@@ -97,19 +97,19 @@ class Mixed(Gaussian):
     def __init__(self, spec: ActionSpec) -> None:
         self.choices = Choices(spec)
 
-    def start(self, roll: Draws, generator: torch.Generator, reduction: Reduction) -> None:
+    def start(self, roll: ActionDraws, generator: torch.Generator, reduction: Reduction) -> None:
         super().start(roll, generator, reduction)
         assert roll.gumbel is not None
         draw_own(roll.gumbel, 1, lambda x: draw_gumbel(x, generator), reduction.rank, reduction.size)
 
-    def sample(self, roll: Draws, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
+    def sample(self, roll: ActionDraws, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
         assert roll.gumbel is not None and roll.choice_log_probs is not None
         count, options = self.choices.count, self.choices.options
         roll.choice_log_probs[t] = log_probs = self.choices.log_probs(outputs[..., :options], allowed)
         roll.action[t, ..., :count] = self.choices.sample(log_probs, roll.gumbel[t])
         roll.action[t, ..., count:] = outputs[..., options:] + std * roll.noise[t]
 
-    def log_prob(self, rows: Any, roll: Draws, log_std: Tensor) -> Tensor:
+    def log_prob(self, rows: Any, roll: ActionDraws, log_std: Tensor) -> Tensor:
         chosen = rows(roll.action)[..., : self.choices.count]
         return super().log_prob(rows, roll, log_std) + self.choices.log_prob(rows(roll.choice_log_probs), chosen)
 

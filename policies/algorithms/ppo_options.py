@@ -30,7 +30,7 @@ from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.algorithms.ppo_targets import final_values
 from rookery.policies.nn.choices import Choices
 from rookery.policies.storage.prefix import check_state
-from rookery.policies.storage.rollout import Draws, Rollout, Samples, moments
+from rookery.policies.storage.rollout import ActionDraws, Rollout, Samples, moments
 from rookery.policies.training.reduction import ALONE
 from rookery.sim.errors import RookeryError
 
@@ -156,15 +156,15 @@ class OptionLearner(GroupLearner):
         }
         self.carried |= {f: torch.zeros(count, device=self.device) for f in ("log_prob", "reward", "discount")}
         self.carried["has"] = torch.zeros(count, dtype=torch.bool, device=self.device)
-        self._pieces: list[tuple[int, Tensor, Draws]] = []
+        self._pieces: list[tuple[int, Tensor, ActionDraws]] = []
         self._generator: torch.Generator | None = None
         self._learned: Tensor | None = None
 
-    def _piece(self, count: int) -> Draws:
+    def _piece(self, count: int) -> ActionDraws:
         """Storage of decisions that are taken together, whose numbers are not set."""
         spec = self.spec
         size = 0 if self.states is None else self.states.mean.numel()
-        return Draws(1, count, 1, spec.observation_size, spec.action, size, self.device, torch.empty)
+        return ActionDraws(1, count, 1, spec.observation_size, spec.action, size, self.device, torch.empty)
 
     # Collecting
 

@@ -1,5 +1,5 @@
-"""What a high level and its skills do in every control step, compiled: the torch forms are `Level.take`, `Level.wait` and
-`CommandStage`."""
+"""Decisions put in force, time that is over, and commands to skills, compiled: the torch forms are `Level.take`, `Level.wait`
+and `CommandStage`."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from what they are given; annotations would say less.
@@ -72,7 +72,7 @@ def wait(ended, left, due):
             due[i, a] = left[i, a] <= 0.0
 
 
-class Commands(NamedTuple):
+class CommandTable(NamedTuple):
     """Parts of the observations of n skills, number by number [n, out], see `CommandPart`; none: `by` -1, `clip` infinity.
 
     Args:
@@ -97,7 +97,7 @@ def command(rows, place, numbers, of, at, out):
         place: of the number in a row that says which skill it is; -1 where there is one.
         numbers: [m] those that there are, float32.
         of: [m] the skill of each, a row of `at`.
-        at: `Commands`.
+        at: `CommandTable`.
         out: written; NaN where a row has another number.
     """
     for r in range(len(rows)):
@@ -125,9 +125,9 @@ def command(rows, place, numbers, of, at, out):
             out[r, i] = x
 
 
-def _table(stages: list[CommandStage]) -> Commands:
+def _table(stages: list[CommandStage]) -> CommandTable:
     shape = len(stages), stages[0].outputs
-    at = Commands(
+    at = CommandTable(
         np.zeros(shape, np.int64), np.zeros(shape, np.bool_), np.full(shape, -1), np.zeros(shape, np.float32),
         np.zeros(shape, np.bool_), np.zeros(shape, np.float32), np.full(shape, np.inf, np.float32),
     )  # fmt: skip
@@ -166,7 +166,7 @@ class CompiledCommands:
 
     @classmethod
     def of(cls, link: Link) -> CompiledCommands | None:
-        """That of a link; None of any other."""
+        """The compiled form of such a link; None of any other."""
         if isinstance(link, CommandStage):
             return cls([link], [], -1)
         if not isinstance(link, Switch):

@@ -71,7 +71,7 @@ def moments(x: Tensor, active: Tensor | None, reduction: Reduction = ALONE) -> t
     return mean, (reduction.sum(torch.where(active, (x - mean).square(), 0.0).sum(1, keepdim=True)) / n).sqrt()
 
 
-class Draws:
+class ActionDraws:
     """Preallocated storage of what T steps of N worlds with A agents of one group each draw: observations and actions.
 
     Attributes:
@@ -97,8 +97,8 @@ class Draws:
         self.state = new(steps, worlds, state, device=device) if state else None
 
 
-class Rollout(Draws):
-    """Preallocated storage of T steps of N worlds with A agents of one group each, see also `Draws`.
+class Rollout(ActionDraws):
+    """Preallocated storage of T steps of N worlds with A agents of one group each, see also `ActionDraws`.
 
     Attributes:
         reward: [T, N, A].

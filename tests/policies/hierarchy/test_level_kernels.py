@@ -1,4 +1,4 @@
-"""What is compiled of a hierarchy's control step against its torch forms, bit by bit."""
+"""Compiled parts of a hierarchy's control step against their torch forms, bit by bit."""
 
 from __future__ import annotations
 
