@@ -186,8 +186,10 @@ class OptionLearner(GroupLearner):
             piece = self._piece(len(index))
             self.head.start(piece, self._generator, ALONE)
             rows = obs.flatten(0, 1)[index].unsqueeze(1)
-            norm, learns = self.observations, self.config.normalize_observations
-            seen = (norm.record_normalized if learns else norm.normalize)(rows, out=piece.observation[0])
+            if self.config.normalize_observations:
+                seen = self.observations.record_normalized(rows, out=piece.observation[0])
+            else:
+                seen = self.observations.normalize(rows, out=piece.observation[0])
             if self.states is not None and state is not None and piece.state is not None:
                 world = index // obs.shape[1]
                 if self.config.normalize_observations:
