@@ -15,17 +15,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
+from rookery.experiments.ray_idle import TaskWatch
 from rookery.experiments.ray_mailbox import Letters, WorkerMailbox
 from rookery.experiments.ray_tasks import Surroundings, as_here
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import ProcessLost, RookeryError
+from rookery.sim.idle_watch import IDLE, idle_limit
 
 A = TypeVar("A")
 B = TypeVar("B")
 LIBRARIES = ("rookery", "torch", "numpy", "numba", "mujoco", "pybullet")
 """Whose versions must be the same everywhere: results depend on them."""
 LOSSES = 3
-"""How often a task whose process is lost is done again."""
+"""How often a task whose process is lost, or was ended since it did not compute, is done again."""
 CONNECT_S = 5.0
 """s within which the head of a cluster must answer."""
 LOOK_S = 1.0
@@ -60,7 +62,7 @@ class Cluster:
 
     Raises:
         RookeryError: no cluster, one with fewer processors, or with other versions of Rookery or a library, which would compute
-            something else.
+            something else; or a time limit in the environment that is none, see `idle_limit`.
     """
 
     def __init__(
@@ -78,6 +80,8 @@ class Cluster:
         self.cpus = cpus
         self._ray = _ray()
         self._looked = self._answered = -math.inf
+        self._idle_s = idle_limit()
+        self._watch: TaskWatch | None = None
 
     @classmethod
     def of_processes(cls, address: str) -> Cluster:
@@ -173,6 +177,8 @@ class Cluster:
 
     def begin(self, work: Callable[[Any], Any], order: Any, cores: int = 1, retries: int = 0) -> Any:
         """Begin ``work(order)`` on so many processors of one machine; the reply is for `ended` and `result`."""
+        if self._watch is None and math.isfinite(self._idle_s):
+            self._watch = TaskWatch(self._ray, self._idle_s, _on)
         task = self._ray.remote(num_cpus=cores, max_retries=retries)(as_here)
         return task.remote(work, order, Surroundings.now(), cores)
 
@@ -188,7 +194,7 @@ class Cluster:
         """
         if self._ray.wait([reply], timeout=0)[0]:
             return True
-        self.check_head()
+        self._look()
         return False
 
     def _as_they_come(self, replies: list[Any]) -> Iterator[Any]:
@@ -196,8 +202,18 @@ class Cluster:
         while replies:
             done, replies = self._ray.wait(replies, timeout=LOOK_S)
             yield from done
-            if not done:
-                self.check_head()
+            if replies:
+                self._look()
+
+    def _look(self) -> None:
+        """Notice a head that is gone, and tasks that do not compute any more.
+
+        Raises:
+            RookeryError: the cluster has ended.
+        """
+        self.check_head()
+        if self._watch is not None and self._answered >= self._looked:
+            self._watch.look()
 
     def result(self, reply: Any) -> Any:
         """The result of a task, which is waited for.
@@ -214,7 +230,17 @@ class Cluster:
                 raise error.cause from None
             raise
         except errors.RayError as error:
-            raise ProcessLost(f"a process of the cluster was lost {LOSSES + 1} times: try again.") from error
+            raise self._lost() from error
+
+    def _lost(self) -> ProcessLost:
+        """The error that tells of a task whose processes were lost."""
+        lost = f"a process of the cluster was lost {LOSSES + 1} times"
+        if self._watch is None or not self._watch.ended:
+            return ProcessLost(f"{lost}: try again.")
+        return ProcessLost(
+            f"{lost}, and {self._watch.ended} were ended that had not computed for {self._idle_s:g} s: they were stopped, or "
+            f"waited for something; the environment variable {IDLE} gives them more time."
+        )
 
     def check_head(self, then: str = "run the command once more") -> None:
         """Notice a head that is gone, before Ray ends this process for that; to be called again and again.
@@ -283,15 +309,12 @@ class Cluster:
     def _of_each_machine(self, asked: Callable[..., A], *args: object) -> Iterator[tuple[str, A]]:
         """Each machine's name with what a function returns there. One that was lost is left out: for some seconds the cluster
         counts it all the same."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
         ray = self._ray
         task = ray.remote(num_cpus=0)(asked)
         nodes = {n["NodeID"]: n["NodeManagerHostname"] for n in ray.nodes() if n["Alive"]}
         replies = {}
         for node in nodes:
-            place = NodeAffinitySchedulingStrategy(node, soft=False)
-            replies[node] = task.options(scheduling_strategy=place).remote(*args)
+            replies[node] = task.options(scheduling_strategy=_on(node)).remote(*args)
         for node, reply in replies.items():
             try:
                 yield nodes[node], ray.get(reply)
@@ -306,9 +329,7 @@ class Cluster:
 
     def _here(self) -> Any:
         """The wish to be placed on this machine."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        return NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
+        return _on(self._ray.get_runtime_context().get_node_id())
 
     def run(
         self, work: Callable[[dict[str, Any]], None], order: dict[str, Any], storage: str, restarts: int, backend: str
@@ -332,6 +353,13 @@ class Cluster:
             scaling_config=ScalingConfig(num_workers=self.workers, resources_per_worker={"CPU": self.cpus}),
             run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=restarts)),
         ).fit()
+
+
+def _on(node: str) -> Any:
+    """The wish to be placed on a node, and nowhere else."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=False)
 
 
 def versions() -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import select
 import signal
@@ -12,23 +11,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from socket import socketpair
 from typing import Any
 
 from rookery.sim.compiling import add_compiling
 from rookery.sim.envs.shard_messages import Failure, ShardChannel
 from rookery.sim.errors import ProcessLost, RookeryError
+from rookery.sim.idle_watch import IDLE, LOOK_S, IdleWatch, idle_limit, processor_time
 
 PATIENCE_S = 5.0
 """Time that processes have to end once their connections are closed, s, before they are killed."""
-IDLE = "ROOKERY_SHARD_TIMEOUT_S"
-"""Environment variable: time that a process which is asked for something may spend without computing, s."""
-IDLE_S = 60.0
-"""Its default. A process that compiles or simulates computes; one that is stopped or waits for ever does not."""
-LOOK_S = 1.0
-"""Time between two looks at processes that have not answered, s."""
-
 Request = tuple[Any, ...]
 """Name of a method of ShardServer, and its arguments."""
 
@@ -125,7 +117,7 @@ class ShardPool:
         poll = select.poll()
         for descriptor in waiting:
             poll.register(descriptor, select.POLLIN)
-        watch = _Watch(self._limit_s)
+        watch = IdleWatch(self._limit_s)
         while waiting:
             ready = poll.poll(LOOK_S * 1000)
             for descriptor, _ in ready:
@@ -143,7 +135,8 @@ class ShardPool:
                     raise RuntimeError(f"shard {i} answered call {number}, which is after the last one, {self._number}")
             if not ready:
                 for i in waiting.values():
-                    if watch.is_idle(self._processes[i].pid):
+                    pid = self._processes[i].pid
+                    if watch.is_idle(pid, processor_time(pid)):
                         raise self._idle(i)
         if compiled:
             add_compiling(compiled)
@@ -186,53 +179,6 @@ class ShardPool:
                 process.kill()
             for process in self._processes:
                 process.wait()
-
-
-class _Watch:
-    """Tells which processes have not computed for some time. Time is counted in looks, so that the sleep of the computer or of
-    the whole job does not count."""
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
-        self._computed: dict[int, float | None] = {}
-        self._idle_s: dict[int, float] = {}
-
-    def is_idle(self, pid: int) -> bool:
-        """Look at a process, `LOOK_S` after the latest look: whether its limit is over."""
-        computed = processor_time(pid)
-        if computed is None or computed != self._computed.get(pid):
-            self._idle_s[pid] = 0.0
-        else:
-            self._idle_s[pid] += LOOK_S
-        self._computed[pid] = computed
-        return self._idle_s[pid] >= self._limit_s
-
-
-def processor_time(pid: int) -> float | None:
-    """Time that a process has computed, in the system's own unit; None where the system does not tell."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return float(fields[11]) + float(fields[12])  # utime and stime, the 14th and 15th of proc_pid_stat(5)
-
-
-def idle_limit() -> float:
-    """`IDLE` of the environment, or its default, s.
-
-    Raises:
-        RookeryError: it is no number above 0.
-    """
-    text = os.environ.get(IDLE, str(IDLE_S))
-    try:
-        limit = float(text)
-    except ValueError:
-        limit = math.nan
-    if not limit > 0.0:
-        raise RookeryError(
-            f"the environment variable {IDLE} must be a time in s above 0, or inf for no limit, got {text!r}."
-        )
-    return limit
 
 
 def _error(i: int, failure: Failure) -> Exception:

@@ -90,6 +90,25 @@ def test_errors_of_a_task_are_its_own_sentence_and_losses_another() -> None:
         connected(Ray(end=Lost())).result(None)
 
 
+def test_tasks_that_had_to_be_ended_have_their_own_sentence() -> None:
+    cluster = connected(Ray(end=Lost()))
+    cluster._watch = SimpleNamespace(ended=0, look=lambda: None)
+    with pytest.raises(ProcessLost, match=r"lost 4 times: try again\.$"):
+        cluster.result(None)
+    cluster._watch.ended = 4
+    with pytest.raises(
+        ProcessLost, match=r"4 were ended that had not computed for 60 s: .* ROOKERY_SHARD_TIMEOUT_S gives"
+    ):
+        cluster.result(None)
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "nan"])
+def test_a_time_limit_that_is_none_is_refused(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROOKERY_SHARD_TIMEOUT_S", text)
+    with pytest.raises(RookeryError, match="ROOKERY_SHARD_TIMEOUT_S must be a time in s above 0, or inf"):
+        connected(Ray())
+
+
 def test_a_head_that_does_not_answer_counts_as_gone_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
     monkeypatch.setattr("rookery.experiments.ray_cluster.time.monotonic", lambda: clock[0])

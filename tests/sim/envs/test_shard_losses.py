@@ -22,6 +22,7 @@ from rookery.sim.envs import shard_pool, shard_process
 from rookery.sim.envs.shard_messages import HEAD, REPLY, REQUEST, ShardChannel
 from rookery.sim.envs.sharded_env import ShardedEnv
 from rookery.sim.errors import ProcessLost, RookeryError
+from rookery.sim.idle_watch import LOOK_S, IdleWatch
 
 OPTIONS: dict[str, Any] = {"seed": 3, "randomize": "default", "config": {"episode_s": 0.25}}
 WORLDS = 4
@@ -373,14 +374,14 @@ def test_a_time_limit_that_is_none_is_refused(monkeypatch, text):
         rookery.make("table-push", 4, shards=2)
 
 
-def test_a_process_that_computes_is_never_idle(monkeypatch):
+def test_a_process_that_computes_is_never_idle():
     """However long it takes; nor is one of which the system does not tell."""
-    times = iter([1.0, 2.0, 3.0, 3.0, 3.0, 4.0, 4.0, 4.0, 4.0])
-    monkeypatch.setattr(shard_pool, "processor_time", lambda pid: next(times))
-    watch = shard_pool._Watch(3 * shard_pool.LOOK_S)
-    assert [watch.is_idle(5) for _ in range(9)] == [False] * 8 + [True]
-    monkeypatch.setattr(shard_pool, "processor_time", lambda pid: None)
-    assert not any(watch.is_idle(6) for _ in range(9))
+    times = (1.0, 2.0, 3.0, 3.0, 3.0, 4.0, 4.0, 4.0, 4.0)
+    watch = IdleWatch(3 * LOOK_S)
+    assert [watch.is_idle(5, computed) for computed in times] == [False] * 8 + [True]
+    assert not any(watch.is_idle(6, None) for _ in range(9))
+    watch.forget(5)
+    assert [watch.is_idle(5, 4.0) for _ in range(4)] == [False] * 3 + [True]
 
 
 def test_messages_of_any_size_come_whole():
