@@ -34,6 +34,8 @@ LOOK_S = 1.0
 """s between looks whether the head still answers, while results are awaited."""
 LOST_S = 10.0
 """s without an answer after which the head counts as gone."""
+RETURN_S = 300.0
+"""s that a training waits for machines in place of lost ones, without which its workers do not fit."""
 STORE_BYTES = 100_000_000
 """Of a local cluster's shared memory, which hardly anything goes through."""
 
@@ -82,6 +84,7 @@ class Cluster:
         self._looked = self._answered = -math.inf
         self._idle_s = idle_limit()
         self._watch: TaskWatch | None = None
+        self._short_since = math.inf
 
     @classmethod
     def of_processes(cls, address: str) -> Cluster:
@@ -107,6 +110,11 @@ class Cluster:
             have = ray.cluster_resources().get("CPU", 0.0)
             if have < needed:
                 raise self._too_few(have, "the cluster")
+            if self.places() < self.workers:
+                raise RookeryError(
+                    f"the machines of the cluster have places for {self.places()} {self.kind} of {self.cpus:g} processors, not "
+                    f"for {self.workers}: {self.advice}."
+                )
             self._check_versions()
         except BaseException:
             ray.shutdown()
@@ -150,6 +158,38 @@ class Cluster:
     def processors(self) -> float:
         """Processors of all machines."""
         return float(self._ray.cluster_resources().get("CPU", 1.0))
+
+    def places(self) -> int:
+        """Workers for which the machines have processors; what others use of them counts."""
+        sizes = (float(n["Resources"].get("CPU", 0.0)) for n in self._ray.nodes() if n["Alive"])
+        return sum(int(size / self.cpus + 1e-6) for size in sizes)
+
+    def check_places(self, then: str) -> bool:
+        """Notice that machines were lost without which the workers do not fit; to be called again and again.
+
+        Args:
+            then: what to do.
+
+        Returns:
+            False while there are too few.
+
+        Raises:
+            RookeryError: for RETURN_S no other ones have come.
+        """
+        if self._answered < self._looked:  # it is not known while the head does not answer, see `check_head`
+            return True
+        now = time.monotonic()
+        there = self.places()
+        if there >= self.workers:
+            self._short_since = math.inf
+            return True
+        self._short_since = min(self._short_since, now)
+        if self._short_since + RETURN_S < now:
+            raise RookeryError(
+                f"since a machine was lost the cluster has places for {there} of the {self.workers} {self.kind}, and for "
+                f"{RETURN_S:g} s no other one has come: {then}, with another machine or fewer --workers."
+            )
+        return False
 
     def each(self, work: Callable[[A], B], orders: Sequence[A]) -> Iterator[tuple[int, B]]:
         """Begin ``work(order)`` for all of the orders, on a processor each, and anew where a process is lost.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 
 from rookery.experiments.algorithm import begin
-from rookery.experiments.ray_cluster import Cluster
+from rookery.experiments.ray_cluster import RETURN_S, Cluster
 from rookery.experiments.ray_mailbox import WorkerMailbox
 from rookery.experiments.ray_tasks import Surroundings, as_here
 from rookery.experiments.resumed import read_resumed
@@ -35,6 +36,8 @@ from rookery.sim.errors import RookeryError
 
 LOOK_S = 0.1
 """s between looks for progress."""
+PLACES_S = 5.0
+"""s between looks whether the cluster has processors for all workers."""
 RESTARTS = 20
 """How often workers are started anew before the training ends."""
 GLOO = "gloo"
@@ -149,6 +152,7 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
 
     thread = threading.Thread(target=fit, daemon=True)
     folder = Path(order["folder"])
+    shortage = _Shortage(cluster, folder)
     terminal.start()
     try:
         with Interruption() as interruption:
@@ -157,6 +161,7 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
             while thread.is_alive():
                 time.sleep(LOOK_S)
                 cluster.check_head(_way_on(folder))
+                shortage.look()
                 if interruption.wanted and not told:
                     told = True
                     mailbox.stop()
@@ -178,6 +183,31 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
             f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {_way_on(folder)}."
         )
     return result
+
+
+class _Shortage:
+    """Tells once that workers wait for a machine in place of a lost one, and ends their waiting."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self._cluster = cluster
+        self._folder = folder
+        self._looked = time.monotonic()
+        self._told = False
+
+    def look(self) -> None:
+        """Look at the cluster from time to time, however often this is called.
+
+        Raises:
+            RookeryError: see `Cluster.check_places`.
+        """
+        if time.monotonic() < self._looked + PLACES_S:
+            return
+        self._looked = time.monotonic()
+        enough = self._cluster.check_places(_way_on(self._folder))
+        if not enough and not self._told:
+            line = f"a machine was lost, and the workers wait for another one, for {RETURN_S:g} s at most"
+            print(f"rookery: {line}", file=sys.stderr, flush=True)
+        self._told = not enough
 
 
 def _way_on(folder: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rookery.experiments import ray_cluster
-from rookery.experiments.ray_cluster import LOST_S, Cluster
+from rookery.experiments.ray_cluster import LOST_S, RETURN_S, Cluster
 from rookery.experiments.ray_tasks import TRUST, Surroundings
 from rookery.sim.errors import ProcessLost, RookeryError
 
@@ -118,3 +118,35 @@ def test_a_head_that_does_not_answer_counts_as_gone_after_a_while(monkeypatch: p
     clock[0] = 1003.0 + LOST_S
     with pytest.raises(RookeryError, match=r"the head of the Ray cluster at 127\.0\.0\.1:9 has ended: start it again"):
         cluster.ended("reply")
+
+
+def test_machines_have_places_for_whole_workers() -> None:
+    cluster = connected(Ray(8.0, 3.0, 0.0))
+    for cpus, places in ((1.0, 11), (2.0, 5), (4.0, 2), (9.0, 0), (0.3, 36), (0.1, 110)):
+        cluster.cpus = cpus
+        assert cluster.places() == places
+
+
+def test_a_lost_machine_may_come_back_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("rookery.experiments.ray_cluster.time.monotonic", lambda: clock[0])
+    ray = Ray(4.0, 4.0)
+    cluster = connected(ray)
+    cluster.workers, cluster.cpus = 3, 2.0
+    assert cluster.check_places("go on")
+    ray.cpus = (4.0,)
+    for clock[0] in (1001.0, 1001.0 + RETURN_S):
+        assert not cluster.check_places("go on")
+    ray.cpus = (4.0, 2.0)
+    clock[0] += 5.0
+    assert cluster.check_places("go on")
+    ray.cpus = (2.0, 2.0)
+    clock[0] += 5.0
+    assert not cluster.check_places("go on"), "the time begins anew"
+    clock[0] += RETURN_S + 1.0
+    with pytest.raises(
+        RookeryError, match=r"has places for 2 of the 3 workers, and for 300 s no other one has come: go on, "
+    ):
+        cluster.check_places("go on")
+    cluster._looked = clock[0]  # the head has not answered since, and its nodes are not known
+    assert cluster.check_places("go on")

@@ -19,8 +19,10 @@ import pytest
 import torch
 import torch.distributed as dist
 from forks import FORKS
+from ray_nodes import two_nodes
 
 from rookery.cli.main import main
+from rookery.experiments import ray_cluster, workers
 from rookery.experiments.ray_cluster import Cluster, versions
 from rookery.experiments.workers import Workers, _watch
 from rookery.policies.training import checkpoint
@@ -411,7 +413,7 @@ class OneNode:
         return type("Call", (), {"remote": lambda self, *a: None})()
 
     def nodes(self) -> list[dict[str, Any]]:
-        return [{"NodeID": "00" * 28, "NodeManagerHostname": "far", "Alive": True}]
+        return [{"NodeID": "00" * 28, "NodeManagerHostname": "far", "Alive": True, "Resources": {"CPU": 4.0}}]
 
     def get(self, reply: None) -> Any:
         return self.answer
@@ -426,6 +428,15 @@ def test_a_machine_that_does_not_see_the_run_is_refused(tmp_path: Path) -> None:
     cluster._ray = OneNode(True)
     cluster.check_folder(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_workers_that_do_not_fit_on_the_machines_are_refused() -> None:
+    cluster = Cluster("auto", 1, 3.0, advice="give less")
+    cluster._ray = two = OneNode(versions())
+    two.nodes = lambda: [{"NodeID": "", "Alive": True, "Resources": {"CPU": 2.0}}] * 2
+    with pytest.raises(RookeryError, match="places for 0 workers of 3 processors, not for 1: give less"), cluster:
+        raise AssertionError("it was entered")
+    assert not two.connected
 
 
 def test_a_machine_of_other_versions_is_refused_by_every_use_of_a_cluster() -> None:
@@ -466,6 +477,67 @@ def test_a_lost_head_is_one_sentence_with_the_way_on(saved: bool, said: str, tmp
             _watch(cluster, {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
     finally:
         cluster.ended.set()
+
+
+class Shrunk(Headless):
+    """In place of a cluster with too few processors for its workers, whose machine does not come back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = iter([True, False, False])
+
+    def check_head(self, then: str) -> None:
+        pass
+
+    def check_places(self, then: str) -> bool:
+        for enough in self.looks:
+            return enough
+        raise RookeryError(f"no other machine has come: {then}.")
+
+
+def test_workers_that_no_machine_is_left_for_wait_a_while(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "PLACES_S", 0.0)
+    monkeypatch.setattr(workers, "LOOK_S", 0.01)
+    cluster: Any = Shrunk()
+    try:
+        with pytest.raises(RookeryError, match="no other machine has come: train anew, for there is no checkpoint yet"):
+            _watch(cluster, {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
+    finally:
+        cluster.ended.set()
+    assert capsys.readouterr().err.count("the workers wait for another one, for 300 s at most") == 1
+
+
+@pytest.mark.slow
+def test_a_lost_node_without_which_workers_do_not_fit_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One processor is left for two workers; a run goes on from its checkpoint with one."""
+    run = tmp_path / "run"
+    for module in (workers, ray_cluster):
+        monkeypatch.setattr(module, "RETURN_S", 10.0)
+    with two_nodes() as (nodes, second):
+
+        def lose() -> None:
+            _wait_for(lambda: _steps(run) > 0, 180)
+            nodes.remove_node(second, allow_graceful=False)
+
+        loser = threading.Thread(target=lose)
+        loser.start()
+        own = ["--out", str(run), "--steps", "100000000"]
+        assert main([*WORDS, *own, "--workers", "2", "--ray", nodes.address]) == 2
+        loser.join()
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        assert said.splitlines()[-1].startswith(
+            "rookery: since a machine was lost the cluster has places for 1 of the 2 workers, and for 10 s no other one has "
+            f"come: go on with `rookery train --resume {run}`, with another machine or fewer --workers."
+        )
+        steps = str(_steps(run) + 32 * 8 * 10)
+        assert main(["train", "--resume", str(run), "--steps", steps, "--workers", "1", "--ray", nodes.address]) == 0
+    made = [row["steps"] for row in _rows(run)]
+    assert made == [32 * 8 * (i + 1) for i in range(len(made))], "no iteration twice, and none left out"
 
 
 def test_workers_are_checked() -> None:
