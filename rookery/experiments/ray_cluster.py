@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from rookery.experiments.ray_idle import TaskWatch
 from rookery.experiments.ray_mailbox import Letters, WorkerMailbox
-from rookery.experiments.ray_tasks import Surroundings, as_here
+from rookery.experiments.ray_tasks import StoredValue, Surroundings, as_here
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.idle_watch import IDLE, idle_limit
@@ -221,6 +221,10 @@ class Cluster:
             self._watch = TaskWatch(self._ray, self._idle_s, _on)
         task = self._ray.remote(num_cpus=cores, max_retries=retries)(as_here)
         return task.remote(work, order, Surroundings.now(), cores)
+
+    def share(self, value: A) -> StoredValue[A]:
+        """A value that many orders have."""
+        return StoredValue(self._ray.put(value))
 
     def cancel(self, reply: Any) -> None:
         """Call a task off, whose `result` is then a loss."""

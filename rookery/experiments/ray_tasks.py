@@ -6,7 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -38,6 +38,24 @@ class Surroundings:
         for name in TRUST:
             os.environ.pop(name, None)
         os.environ.update(self.trust)
+
+
+@dataclass(frozen=True)
+class StoredValue(Generic[A]):
+    """A value in Ray's object store, where each machine has it once, however many tasks' orders it is in.
+
+    Args:
+        reference: of Ray's.
+    """
+
+    reference: Any
+
+    def get(self) -> A:
+        """The value, in a task or in the command."""
+        import ray
+
+        found: A = ray.get(self.reference)
+        return found
 
 
 def as_here(work: Callable[[A], B], order: A, here: Surroundings, cores: int = 1) -> B:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from rookery.experiments.ray_cluster import Cluster
+from rookery.experiments.sent_policies import SentPolicies
 from rookery.making import WorkerPart
 from rookery.sim.errors import RookeryError
 from rookery.sim.randomization.ranges import PRESETS
@@ -56,18 +57,18 @@ def evaluate_on(
         options: those of `open_env`, with an integer `seed`.
 
     Raises:
-        RookeryError: no cluster, machines of other versions, or worlds that cannot be divided.
+        RookeryError: no cluster, machines of other versions, a policy that is too large to be sent, or worlds that cannot be
+            divided.
     """
     from rookery.policies.training.evaluate import quota_of, report
 
     quota = quota_of(worlds, episodes)
-    place = str(run.resolve() if run.is_dir() else run)
-    order = options | {"run": place, "ranges": None}
+    order = options | {"run": str(run), "ranges": None}
+    sent = SentPolicies.of_run(run) if run.is_dir() else None
     if options["randomize"] not in PRESETS:  # a file of this machine
         order["ranges"] = Path(options["randomize"]).read_text()
     with Cluster.of_processes(address) as cluster:
-        if run.is_dir():
-            cluster.check_folder(run, "give a run folder that all machines of the cluster share")
+        order["policies"] = None if sent is None else cluster.share(sent)
         parts = parts_of(worlds, int(cluster.processors()))
         each = worlds // parts
         orders = []
@@ -100,19 +101,23 @@ def play_part(order: dict[str, Any]) -> dict[str, Tensor] | str:
     """The episodes of a part, by the columns of `play_episodes` with its own numbers of worlds; or why there are none.
 
     Args:
-        order: run, worlds of all parts, quota [n] of the part's own, part (which, of how many; None for all worlds), ranges
-            (text of the file that `randomize` names; None without one), and the options of `open_env`.
+        order: run, policies (those of its folder, shared; None for a name that is known everywhere), worlds of all parts, quota
+            [n] of the part's own, part (which, of how many; None for all worlds), ranges (text of the file that `randomize`
+            names; None without one), and the options of `open_env`.
     """
     from rookery.experiments.run_env import open_env
     from rookery.policies.training.evaluate import play_episodes
 
     order = dict(order)
     part, quota, worlds, run = (order.pop(name) for name in ("part", "quota", "worlds", "run"))
-    ranges = order.pop("ranges")
+    ranges, policies = order.pop("ranges"), order.pop("policies")
     with tempfile.TemporaryDirectory(prefix="rookery-eval-") as folder:
         if ranges is not None:
             order["randomize"] = str(Path(folder) / "ranges.toml")
             Path(order["randomize"]).write_text(ranges)
+        if policies is not None:
+            run = Path(folder) / "run"
+            policies.get().write(run)
         try:
             env, act = open_env(Path(run), worlds, part=part and WorkerPart(*part), **order)
         except RookeryError as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,8 +15,11 @@ from hypothesis import strategies as st
 from sampled import slow_but
 
 from rookery.cli.main import main
+from rookery.experiments import sent_policies
 from rookery.experiments.remote_evaluation import in_order, parts_of, play_part
 from rookery.experiments.run_env import open_env
+from rookery.experiments.runs import find_run
+from rookery.experiments.sent_policies import SentPolicies
 from rookery.policies.training.evaluate import evaluate, play_episodes, quota_of, report
 
 
@@ -49,13 +54,15 @@ def _options(**changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("parts", "episodes"), slow_but([(2, 90)], [(2, 90), (3, 100), (6, 192)]))
 def test_parts_give_the_bits_of_one_process(parts: int, episodes: int) -> None:
-    """With gusts, noise, delays and everything else that is drawn."""
+    """With gusts, noise, delays and everything else that is drawn, by a policy that comes along: its folder is not there."""
     env, act = open_env(Path("drone-hover"), 96, **_options(randomize="all"))
     quota = quota_of(96, episodes)
     whole = play_episodes(env, act, quota, 3)
     want = report(env, whole, episodes)
     each = 96 // parts
-    order = _options(randomize="all") | {"run": "drone-hover", "worlds": 96, "ranges": None}
+    order = _options(randomize="all") | {"run": "nowhere", "worlds": 96, "ranges": None}
+    sent = SentPolicies.of_run(Path("drone-hover"))
+    order["policies"] = SimpleNamespace(get=lambda: sent)
     columns = []
     for i in range(parts):
         found = play_part(order | {"part": (i, parts), "quota": quota[i * each : (i + 1) * each].tolist()})
@@ -76,13 +83,28 @@ def test_parts_give_the_bits_of_one_process(parts: int, episodes: int) -> None:
 @pytest.mark.slow
 def test_ray_gives_the_same_figures(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("ranges.toml").write_text("[mass]\nlow = 0.9\nhigh = 1.1\n")
-    words = ["eval", "drone-hover", "--episodes", "40", "--num-envs", "32", "--randomize", "ranges.toml", "--json"]
+    shutil.copytree(find_run(Path("drone-hover")), "mine")
+    words = ["eval", "mine", "--episodes", "40", "--num-envs", "32", "--randomize", "ranges.toml", "--json"]
     words += ["--task-config", "episode_s=0.5"]
     assert main(words) == 0
     want = json.loads(capsys.readouterr().out)
     assert main([*words, "--ray", "local"]) == 0
     out, error = capsys.readouterr()
     assert json.loads(out) == want
+    assert "Traceback" not in error
+
+
+def test_a_policy_too_large_to_be_sent_is_one_sentence(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(find_run(Path("drone-hover")), "mine")
+    size = sum((Path("mine") / name).stat().st_size for name in ("contract.json", "policy.safetensors"))
+    monkeypatch.setattr(sent_policies, "MOST_BYTES", size)
+    assert SentPolicies.of_run(Path("mine")).files.keys() == {"contract.json", "policy.safetensors"}
+    monkeypatch.setattr(sent_policies, "MOST_BYTES", size - 1)
+    assert main(["eval", "mine", "--episodes", "4", "--ray", "127.0.0.1:9"]) == 2
+    error = capsys.readouterr().err
+    assert "MB at most to other processes: leave out --ray." in error
     assert "Traceback" not in error
 
 
