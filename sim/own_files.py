@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
+import os
 import signal
 import sys
 import traceback
@@ -18,6 +19,12 @@ from pathlib import Path
 from types import ModuleType
 
 from rookery.sim.errors import RookeryError, unknown
+
+_named: dict[Path, Path] = {}
+"""Files that `module_of_file` has imported, and the folders from which they import others."""
+
+_NOT_OWN = {"__main__", "rookery", *sys.stdlib_module_names}
+"""Modules, by the first part of their names, that are none of the user's own."""
 
 SIGNALLED = (128 + signal.SIGTERM, 128 + signal.SIGHUP)
 """Codes with which a command ends by a signal; a file that is imported may exit with any other."""
@@ -116,7 +123,9 @@ def module_of_file(file: Path) -> ModuleType:
     if str(root) not in sys.path:
         sys.path.append(str(root))
     try:
-        return _import_package_module(".".join(parts), file) if len(parts) > 1 else _import_file(file)
+        module = _import_package_module(".".join(parts), file) if len(parts) > 1 else _import_file(file)
+        _named[file] = root
+        return module
     except RookeryError:
         raise
     except (Exception, SystemExit) as e:
@@ -124,6 +133,34 @@ def module_of_file(file: Path) -> ModuleType:
             raise
         traceback.print_exc()
         raise RookeryError(f"{file} fails to run ({type(e).__name__}: {e}): see the traceback above.") from e
+
+
+def named_files() -> list[Path]:
+    """Files of the user's own that this process has imported by their names, such as that of ``my_task.py:Land``."""
+    return list(_named)
+
+
+def imported_files() -> list[Path]:
+    """`named_files`, and the modules of their folders that have been imported with them; none of installed packages."""
+    found = dict.fromkeys(_named)
+    roots = set(_named.values())
+    for name, module in list(sys.modules.items()) if roots else ():
+        file = getattr(module, "__file__", None)
+        if (
+            not isinstance(file, str)
+            or not file.endswith(".py")
+            or name.partition(".")[0] in _NOT_OWN
+            or _installed(file)
+        ):
+            continue
+        path = resolved(Path(file))
+        if not roots.isdisjoint(path.parents):
+            found[path] = None
+    return list(found)
+
+
+def _installed(file: str) -> bool:
+    return file.startswith(f"{sys.prefix}{os.sep}") or "site-packages" in file or "dist-packages" in file
 
 
 def _import_package_module(name: str, file: Path) -> ModuleType:

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.metadata
 import logging
 import math
 import os
 import socket
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from rookery.experiments.ray_idle import TaskWatch
+from rookery.experiments.ray_machines import check_folder, check_own_files, check_versions, on_node
 from rookery.experiments.ray_mailbox import Letters, WorkerMailbox
 from rookery.experiments.ray_tasks import StoredValue, Surroundings, as_here
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.idle_watch import IDLE, idle_limit
+from rookery.sim.own_files import imported_files
 
 A = TypeVar("A")
 B = TypeVar("B")
-LIBRARIES = ("rookery", "torch", "numpy", "numba", "mujoco", "pybullet")
-"""Whose versions must be the same everywhere: results depend on them."""
 LOSSES = 3
 """How often a task whose process is lost, or was ended since it did not compute, is done again."""
 CONNECT_S = 5.0
@@ -85,6 +82,7 @@ class Cluster:
         self._idle_s = idle_limit()
         self._watch: TaskWatch | None = None
         self._short_since = math.inf
+        self._known_files: set[Path] = set()
 
     @classmethod
     def of_processes(cls, address: str) -> Cluster:
@@ -115,7 +113,7 @@ class Cluster:
                     f"the machines of the cluster have places for {self.places()} {self.kind} of {self.cpus:g} processors, not "
                     f"for {self.workers}: {self.advice}."
                 )
-            self._check_versions()
+            check_versions(ray)
         except BaseException:
             ray.shutdown()
             raise
@@ -216,9 +214,14 @@ class Cluster:
         return [self.begin(work, order, retries=LOSSES) for order in orders]
 
     def begin(self, work: Callable[[Any], Any], order: Any, cores: int = 1, retries: int = 0) -> Any:
-        """Begin ``work(order)`` on so many processors of one machine; the reply is for `ended` and `result`."""
+        """Begin ``work(order)`` on so many processors of one machine; the reply is for `ended` and `result`.
+
+        Raises:
+            RookeryError: as `check_own_files`.
+        """
+        self.check_own_files()
         if self._watch is None and math.isfinite(self._idle_s):
-            self._watch = TaskWatch(self._ray, self._idle_s, _on)
+            self._watch = TaskWatch(self._ray, self._idle_s, on_node)
         task = self._ray.remote(num_cpus=cores, max_retries=retries)(as_here)
         return task.remote(work, order, Surroundings.now(), cores)
 
@@ -311,61 +314,18 @@ class Cluster:
                     f"the head of the Ray cluster at {place}:{port} has ended: start it again and {then}."
                 ) from error
 
-    def _check_versions(self) -> None:
-        """Refuse machines that would compute something else.
+    def check_folder(self, folder: Path) -> None:
+        """Refuse machines that cannot read a run, as `ray_machines.check_folder`."""
+        if self.address != "local":
+            check_folder(self._ray, folder)
 
-        Raises:
-            RookeryError: naming both versions.
-        """
-        mine = versions()
-        for host, theirs in self._of_each_machine(versions):
-            for name, version in mine.items():
-                if theirs[name] != version:
-                    raise RookeryError(
-                        f"{host} has {name} {theirs[name]} and this machine {version}: install the same on all machines of "
-                        "the cluster."
-                    )
-
-    def check_folder(
-        self, folder: Path, advice: str = "give --out a folder that all machines of the cluster share"
-    ) -> None:
-        """Refuse machines that cannot read a run.
-
-        Args:
-            folder: of the run.
-            advice: for a machine that does not see it.
-
-        Raises:
-            RookeryError: naming the machine.
-        """
-        if self.address == "local":
-            return
-        token = folder / f".seen-{uuid.uuid4().hex}"
-        token.touch()
-        try:
-            for host, sees in self._of_each_machine(os.path.exists, str(token)):
-                if not sees:
-                    raise RookeryError(f"{host} does not see {folder}: {advice}.")
-        finally:
-            with contextlib.suppress(OSError):
-                token.unlink()
-
-    def _of_each_machine(self, asked: Callable[..., A], *args: object) -> Iterator[tuple[str, A]]:
-        """Each machine's name with what a function returns there. One that was lost is left out: for some seconds the cluster
-        counts it all the same."""
-        ray = self._ray
-        task = ray.remote(num_cpus=0)(asked)
-        nodes = {n["NodeID"]: n["NodeManagerHostname"] for n in ray.nodes() if n["Alive"]}
-        replies = {}
-        for node in nodes:
-            replies[node] = task.options(scheduling_strategy=_on(node)).remote(*args)
-        for node, reply in replies.items():
-            try:
-                yield nodes[node], ray.get(reply)
-            except ray.exceptions.RayTaskError:
-                raise
-            except ray.exceptions.RayError:
-                continue
+    def check_own_files(self) -> None:
+        """Refuse machines that lack a file of the user's own which this process has imported, or have another one; each file is
+        asked for once. Raises as `ray_machines.check_own_files`."""
+        new = [file for file in imported_files() if file not in self._known_files]
+        if new and self.address != "local":
+            check_own_files(self._ray, new)
+            self._known_files.update(new)
 
     def mailbox(self) -> WorkerMailbox:
         """A new mailbox, on this machine."""
@@ -373,7 +333,7 @@ class Cluster:
 
     def _here(self) -> Any:
         """The wish to be placed on this machine."""
-        return _on(self._ray.get_runtime_context().get_node_id())
+        return on_node(self._ray.get_runtime_context().get_node_id())
 
     def run(
         self, work: Callable[[dict[str, Any]], None], order: dict[str, Any], storage: str, restarts: int, backend: str
@@ -397,15 +357,3 @@ class Cluster:
             scaling_config=ScalingConfig(num_workers=self.workers, resources_per_worker={"CPU": self.cpus}),
             run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=restarts)),
         ).fit()
-
-
-def _on(node: str) -> Any:
-    """The wish to be placed on a node, and nowhere else."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    return NodeAffinitySchedulingStrategy(node, soft=False)
-
-
-def versions() -> dict[str, str]:
-    """Versions of LIBRARIES here."""
-    return {name: importlib.metadata.version(name) for name in LIBRARIES}

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from rookery.sim.own_files import named_files
+
 A = TypeVar("A")
 B = TypeVar("B")
 TRUST = ("ROOKERY_TRUST_TASKS", "ROOKERY_TRUST_MODULES")
@@ -20,7 +22,7 @@ class Surroundings:
 
     Args:
         folder: in which relative paths begin.
-        trust: environment variables of TRUST that are set.
+        trust: environment variables of TRUST that are set; the user's own files that the command has imported are trusted too.
     """
 
     folder: str
@@ -29,7 +31,11 @@ class Surroundings:
     @classmethod
     def now(cls) -> Surroundings:
         """Those of this process."""
-        return cls(os.getcwd(), {name: os.environ[name] for name in TRUST if name in os.environ})
+        trust = {name: os.environ[name] for name in TRUST if name in os.environ}
+        own = [str(file) for file in named_files()]
+        if own:
+            trust[TRUST[0]] = os.pathsep.join([*filter(None, [trust.get(TRUST[0])]), *own])
+        return cls(os.getcwd(), trust)
 
     def take(self) -> None:
         """Have them in this process, as far as it can."""

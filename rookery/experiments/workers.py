@@ -33,6 +33,7 @@ from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
 from rookery.policies.training.roles import Roles
 from rookery.sim.errors import RookeryError
+from rookery.tasks.registry import find
 
 LOOK_S = 0.1
 """s between looks for progress."""
@@ -117,9 +118,11 @@ def train(
                 raise RookeryError(f"workers go on from the newest checkpoint of a run: give {run.parent.parent}.")
             settings, contract, folder = read_resumed(run, changes, task, device)
             steps = checkpoint.steps_of(checkpoint.newest(folder))
+            find(settings.task).load()  # a file of the user's own is known then
         folder = folder.resolve()
         try:
             cluster.check_folder(folder)
+            cluster.check_own_files()
         except RookeryError:
             if run is None:
                 shutil.rmtree(folder, ignore_errors=True)

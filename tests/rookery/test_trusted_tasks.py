@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
+from ray_nodes import two_nodes
 from sampled import slow_but
 
 from rookery.cli.main import main
@@ -192,3 +194,21 @@ def test_a_file_that_is_trusted_by_its_link_is_trusted_by_its_name(tmp_path, mon
     (tmp_path / "link.py").symlink_to("evil.py")
     with pytest.raises(RookeryError, match=r"look at .*evil\.py"):
         trust.refuse_untrusted(str(tmp_path / "link.py:T"))
+
+
+@pytest.mark.slow
+def test_a_task_that_is_trusted_here_is_played_on_a_cluster(run, in_tmp, capsys, monkeypatch):
+    """Nodes that know of no training with it, as those of another machine; they are not asked where it is not trusted here."""
+    words = ["eval", "run", "--episodes", "2", "--num-envs", "2", "--json"]
+    assert main(words) == 0
+    want = json.loads(capsys.readouterr().out)
+    monkeypatch.setenv("XDG_STATE_HOME", str(in_tmp / "of-the-nodes"))
+    with two_nodes() as (nodes, _):
+        there = [*words, "--ray", nodes.address]
+        _forget_modules()
+        assert main(there) == 2
+        assert "add --trust-task" in capsys.readouterr().err
+        monkeypatch.setenv("XDG_STATE_HOME", str(in_tmp / "state"))
+        for trust_it in ([], ["--trust-task"]):
+            assert main([*there, *trust_it]) == 0
+            assert json.loads(capsys.readouterr().out) == want

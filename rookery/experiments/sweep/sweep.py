@@ -201,8 +201,8 @@ class SettingsSweep:
             show: called with a sentence for each report.
 
         Raises:
-            RookeryError: no cluster, one with fewer processors, other versions, a folder that it does not share, or another
-                process that sweeps in it.
+            RookeryError: no cluster, one with fewer processors, other versions, a folder or own files that it does not
+                share, or another process that sweeps in it.
         """
         at_once = concurrent or (min(usable_cores(), self.plan.trials) if address == "local" else 1)
         for name, value in QUIET.items():
@@ -212,6 +212,7 @@ class SettingsSweep:
             self.save()
             try:
                 cluster.check_folder(self.folder)
+                cluster.check_own_files()
             except RookeryError:
                 if not begun:
                     shutil.rmtree(self.folder, ignore_errors=True)

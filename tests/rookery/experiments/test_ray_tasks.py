@@ -12,12 +12,14 @@ import pytest
 from rookery.experiments import ray_cluster
 from rookery.experiments.ray_cluster import LOST_S, RETURN_S, Cluster
 from rookery.experiments.ray_tasks import TRUST, Surroundings
+from rookery.sim import own_files
 from rookery.sim.errors import ProcessLost, RookeryError
 
 
 def test_a_task_has_the_folder_and_the_trust_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in TRUST:
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(own_files, "_named", {})  # which other tests have imported
     (tmp_path / "command").mkdir()
     monkeypatch.chdir(tmp_path / "command")
     monkeypatch.setenv(TRUST[0], "my_task.py")

@@ -23,7 +23,8 @@ from ray_nodes import two_nodes
 
 from rookery.cli.main import main
 from rookery.experiments import ray_cluster, workers
-from rookery.experiments.ray_cluster import Cluster, versions
+from rookery.experiments.ray_cluster import Cluster
+from rookery.experiments.ray_machines import versions
 from rookery.experiments.workers import Workers, _watch
 from rookery.policies.training import checkpoint
 from rookery.policies.training.distributed import Distributed
