@@ -56,6 +56,7 @@ def train(task: str, init: Path, out: Path, steps: int, *options: str, **ppo: ob
             **PPO,
             "hidden": [len(layer.bias) for layer in layers_of(policy)[:-1]],
             "critic_warmup": WARMUP,
+            "actor_frames": contract.task_config["history"],
             **ppo,
         }
         command = [
@@ -130,8 +131,7 @@ def main() -> None:
         found = []
         for seed in seeds:
             options = ("--seed", str(seed), *worlds, "--task-config", "future=false", "--randomize", "none")
-            ppo = {"estimator": mode, "actor_frames": 1}
-            run = train(TASK, ZOO / TASK, out / f"estimator-{mode}-{seed}", args.steps, *options, **ppo)
+            run = train(TASK, ZOO / TASK, out / f"estimator-{mode}-{seed}", args.steps, *options, estimator=mode)
             found.append(judge(run, n, 1 + seed, privileged=mode == "privileged"))
         print(row(name, args.steps, found), flush=True)
 
