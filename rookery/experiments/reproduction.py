@@ -11,7 +11,7 @@ from typing import Any
 from rookery.experiments.recipes import PROGRESS, SOURCES, Recipe, RecipeStage
 from rookery.experiments.runs import find_run, open_run, write_json
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import Training, resume, start
+from rookery.experiments.training import RANGES, Training, resume, start
 from rookery.making import full_config, make
 from rookery.policies.fuse import fuse_policies
 from rookery.policies.low_pass import low_pass
@@ -134,7 +134,10 @@ class Reproduction:
                 {"low_pass": self._low_pass, "fuse": self._fuse}[stage.kind](stage)
             self.done.append(stage.name)
             self._note()
-        policies, contract = open_run(self.folder / self.recipe.stages[-1].name)
+        last = self.folder / self.recipe.stages[-1].name
+        if (last / RANGES).is_file():
+            shutil.copyfile(last / RANGES, self.folder / RANGES)
+        policies, contract = open_run(last)
         values = contract.to_json()
         values["provenance"]["steps"] = self._steps()
         save_policy(self.folder, policies, values)

@@ -251,6 +251,18 @@ def test_a_stopped_reproduction_goes_on_and_ends_with_the_same_bits(tmp_path):
     assert smooth.chain.find(Perceptron).hidden == (20, 20)  # 16 and the four last actions
 
 
+def test_ranges_of_the_last_stage_stand_beside_the_policy(tmp_path):
+    """By them the policy is stored and trained on."""
+    ranges = tmp_path / "mass.toml"
+    ranges.write_text("[mass]\nlow = 0.9\nhigh = 1.1\n")
+    stage = '[[stages]]\nname = "only"\nnum_envs = 4\nrandomize = "mass.toml"\nrunner = {total_steps = 64}\n'
+    recipe = read_recipe(
+        write(tmp_path, f'task = "drone-hover"\n\n{stage}ppo = {{rollout_steps = 8, minibatches = 1, epochs = 1}}\n')
+    )
+    assert Reproduction(recipe, tmp_path / "run").run()
+    assert (tmp_path / "run" / "randomization.toml").read_text() == ranges.read_text()
+
+
 @pytest.mark.slow
 def test_a_recipe_may_change_where_nothing_of_it_is_done(tmp_path):
     """Its last stage is another before that begins; a change of what is done is refused."""
