@@ -85,7 +85,7 @@ def started_at(pid: int) -> int | None:
 
 
 def stat_of(pid: int) -> list[str] | None:
-    """The fields of a process from the third on, as in proc_pidstat_of(5)."""
+    """The fields of a process from the third on, as in proc_pid_stat(5)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
