@@ -2,7 +2,7 @@
 #   make demo   train, record, cross-check and export a drone policy     make test   the tests     make test-all   those that take long, too
 #   make lint   ruff and its formatter   make types   mypy   make docs   the site   make fuzz    a million changed files and packets
 #   make bench  figures of speed         make zoo     every policy evaluated, judged and filmed
-#   make clean  remove what was made
+#   make faults each fault of each link a hundred times     make clean  remove what was made
 
 VENV    := .venv
 BIN     := $(VENV)/bin
@@ -15,7 +15,7 @@ PYTHON  ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help install demo test test-all lint format types docs bench zoo fuzz clean distclean
+.PHONY: help install demo test test-all lint format types docs bench zoo fuzz faults clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -54,7 +54,7 @@ test: $(COMPILED)
 # Before a release, or when an issue is called resolved: also every recipe, page of the docs and benchmark script, the kernels of
 # older processors, a hundred thousand changed files.
 test-all: $(COMPILED)
-	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 10 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 10 -m 'not flights' $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	@$(BIN)/ruff check .
@@ -77,6 +77,10 @@ FUZZ ?= 1000000
 fuzz: $(STAMP)
 	@$(BIN)/python -m tests.fuzz.run --count $(FUZZ)
 	@ROOKERY_PACKETS=$(FUZZ) $(BIN)/python -m pytest -q -m packets --durations 0 tests/sim2real/runtime
+
+# Each fault of each link a hundred times, one after another: hours, most of them in real time, on a machine that does nothing else.
+faults: $(COMPILED)
+	@$(BIN)/python -m pytest -q -m flights --durations 0 tests/sim2real/runtime
 
 # Measurements that need no other checkout and no training; each writes its file in benchmarks/results but contacts, which only
 # prints, and the last one writes the tables.

@@ -48,6 +48,7 @@ LINKS = {
 
 
 @pytest.mark.slow
+@pytest.mark.flights
 @pytest.mark.parametrize(("link", "fault"), [(link, fault) for link, case in LINKS.items() for fault in case.faults])
 def test_a_hundred_times(link: str, fault: str, request: pytest.FixtureRequest) -> None:
     case = LINKS[link]

@@ -136,6 +136,7 @@ def test_a_safe_state_within_80_ms(hover_bundle: Path, fault: str, times: int) -
 
 
 @pytest.mark.slow
+@pytest.mark.flights
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_a_hundred_times(hover_bundle: Path, fault: str) -> None:
     check(Flight, hover_bundle, fault, FAULTS[fault], 100)

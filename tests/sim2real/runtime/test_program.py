@@ -113,6 +113,7 @@ def test_a_safe_state_within_80_ms(hover_program: Path, fault: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.flights
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_a_hundred_times(hover_program: Path, fault: str) -> None:
     faults.check(NativeFlight, hover_program, fault, FAULTS[fault], 100)
