@@ -16,6 +16,7 @@ from rookery.experiments.ray_idle import TaskWatch
 from rookery.experiments.ray_machines import check_folder, check_own_files, check_versions, on_node
 from rookery.experiments.ray_mailbox import Letters, WorkerMailbox
 from rookery.experiments.ray_tasks import StoredValue, Surroundings, as_here
+from rookery.experiments.ray_training import WorkerGroup, fit
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.idle_watch import IDLE, idle_limit
@@ -335,25 +336,19 @@ class Cluster:
         """The wish to be placed on this machine."""
         return on_node(self._ray.get_runtime_context().get_node_id())
 
-    def run(
-        self, work: Callable[[dict[str, Any]], None], order: dict[str, Any], storage: str, restarts: int, backend: str
-    ) -> None:
-        """Have all workers call ``work(order)`` in a group of torch.distributed, anew after each loss of one.
+    def begin_training(self, group: WorkerGroup) -> Any:
+        """Begin the work of a group; the reply is for `failure`.
 
-        Args:
-            work: a function of a module.
-            order: its argument.
-            storage: folder for Ray's own files.
-            restarts: at most.
-            backend: of torch.distributed.
+        A task of the cluster waits for it: `ray.shutdown` crashes a process of which a thread does.
         """
-        from ray.train import FailureConfig, RunConfig, ScalingConfig
-        from ray.train.torch import TorchConfig, TorchTrainer
+        return self._ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=self._here())(fit).remote(group)
 
-        TorchTrainer(
-            work,
-            train_loop_config=order,
-            torch_config=TorchConfig(backend=backend),
-            scaling_config=ScalingConfig(num_workers=self.workers, resources_per_worker={"CPU": self.cpus}),
-            run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=restarts)),
-        ).fit()
+    def failure(self, reply: Any) -> str | None:
+        """The last line of the error by which a training ended, "" where it was done, None while it goes on."""
+        if not self._ray.wait([reply], timeout=0)[0]:
+            return None
+        try:
+            self._ray.get(reply)
+        except self._ray.exceptions.RayError as error:
+            return (str(error).strip() or type(error).__name__).splitlines()[-1]
+        return ""

@@ -12,7 +12,6 @@ import dataclasses
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +23,7 @@ from rookery.experiments.algorithm import begin
 from rookery.experiments.ray_cluster import RETURN_S, Cluster
 from rookery.experiments.ray_mailbox import WorkerMailbox
 from rookery.experiments.ray_tasks import Surroundings, as_here
+from rookery.experiments.ray_training import WorkerGroup
 from rookery.experiments.resumed import read_resumed
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import RANGES, Training, refuse_changed_task, runner_of, start
@@ -33,6 +33,7 @@ from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
 from rookery.policies.training.roles import Roles
 from rookery.sim.errors import RookeryError
+from rookery.sim.idle_watch import idle_limit
 from rookery.tasks.registry import find
 
 LOOK_S = 0.1
@@ -129,7 +130,8 @@ def train(
             raise
         begun(settings, folder)
         order: dict[str, Any] = {"settings": settings.to_values(), "folder": str(folder), "contract": contract}
-        order |= {"cpus": workers.cpus, "staleness": workers.staleness, "surroundings": Surroundings.now()}
+        order |= {"workers": workers.count, "cpus": workers.cpus, "staleness": workers.staleness}
+        order["surroundings"] = Surroundings.now()
         order["backend"] = backend_of(workers, settings.device)
         return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
 
@@ -145,23 +147,24 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
     """Have the workers train, and show it."""
     mailbox = cluster.mailbox()
     storage = tempfile.mkdtemp(prefix="rookery-ray-")
-    failed: list[BaseException] = []
-
-    def fit() -> None:
-        try:
-            cluster.run(_work, order | {"mailbox": mailbox.actor}, storage, RESTARTS, order["backend"])
-        except BaseException as error:  # told by the thread that waits
-            failed.append(error)
-
-    thread = threading.Thread(target=fit, daemon=True)
+    group = WorkerGroup(
+        _work,
+        order | {"mailbox": mailbox.actor},
+        workers=order["workers"],
+        cpus=order["cpus"],
+        storage=storage,
+        restarts=RESTARTS,
+        backend=order["backend"],
+        silent_s=idle_limit(),
+    )
     folder = Path(order["folder"])
     shortage = _Shortage(cluster, folder)
     terminal.start()
     try:
         with Interruption() as interruption:
-            thread.start()
+            training = cluster.begin_training(group)
             told = False
-            while thread.is_alive():
+            while (failure := cluster.failure(training)) is None:
                 time.sleep(LOOK_S)
                 cluster.check_head(_way_on(folder))
                 shortage.look()
@@ -181,7 +184,7 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
     if error:
         raise RookeryError(error)
     if result is None:
-        cause = str(failed[0]).strip().splitlines()[-1] if failed else "Ray ended them"
+        cause = failure or "Ray ended them"
         raise RookeryError(
             f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {_way_on(folder)}."
         )

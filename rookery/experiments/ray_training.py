@@ -1,0 +1,50 @@
+"""A group of workers that Ray Train places, watches and starts anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class WorkerGroup:
+    """Workers that all do the same work in a group of torch.distributed.
+
+    Args:
+        work: called with `order` by each worker; a function of a module.
+        order: its argument.
+        workers: how many.
+        cpus: processors of each.
+        storage: folder for Ray's own files.
+        restarts: how often the group is started anew after a loss, at most.
+        backend: of torch.distributed.
+        silent_s: time after which a worker that does not answer, a stopped one for example, counts as lost, s.
+    """
+
+    work: Callable[[dict[str, Any]], None]
+    order: dict[str, Any]
+    workers: int
+    cpus: float
+    storage: str
+    restarts: int
+    backend: str
+    silent_s: float
+
+
+def fit(group: WorkerGroup) -> None:
+    """Have the group work until it is done; in a process of the cluster, see `Cluster.begin_training`."""
+    os.environ["RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S"] = str(
+        group.silent_s
+    )  # read by Ray's controller, 600 otherwise
+    from ray.train import FailureConfig, RunConfig, ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+
+    TorchTrainer(
+        group.work,
+        train_loop_config=group.order,
+        torch_config=TorchConfig(backend=group.backend),
+        scaling_config=ScalingConfig(num_workers=group.workers, resources_per_worker={"CPU": group.cpus}),
+        run_config=RunConfig(storage_path=group.storage, failure_config=FailureConfig(max_failures=group.restarts)),
+    ).fit()
