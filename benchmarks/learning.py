@@ -35,15 +35,18 @@ def row(name: str, result: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    usage = "%(prog)s [task] [options] [-- OPTIONS OF EACH TRAINING]"
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], usage=usage)
     parser.add_argument("task", nargs="?", default="drone-hover")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--baseline", action="store_true", help="also evaluate the PID cascade")
     parser.add_argument("--pybullet-episodes", type=int, default=64)
     parser.add_argument("--episodes", type=int, default=256, help="on other engines than pybullet")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmark"))
-    parser.add_argument("options", nargs="*", metavar="OPTION", help="of each training, after --")
-    args = parser.parse_args()
+    words = sys.argv[1:]
+    split = words.index("--") if "--" in words else len(words)
+    options = words[split + 1 :]
+    args = parser.parse_args(words[:split])  # argparse itself takes no words after -- where options follow the task
     episodes = ("--episodes", str(args.episodes))
     print(machine(), flush=True)
     print("| run | success rate | position error, cm | episode length |\n|---|---|---|---|", flush=True)
@@ -53,7 +56,7 @@ def main() -> None:
     for seed in range(args.seeds):
         out = args.out / f"{args.task}-{seed}-{int(time.time())}"
         start = time.perf_counter()
-        rookery("train", args.task, "--seed", str(seed), "--out", str(out), *args.options)
+        rookery("train", args.task, "--seed", str(seed), "--out", str(out), *options)
         wall = time.perf_counter() - start
         name = f"seed {seed}, {wall:.0f} s"
         print(row(f"{name}, rotor", eval_figures(str(out), *episodes)), flush=True)
