@@ -49,6 +49,7 @@ class CanopenArm:
         self._message = can.Message
         config = NetworkConfig() if network is None else network
         self._faulty = config != NetworkConfig()
+        self._sent: set[int] = set()  # COB-IDs of frames that the drives sent
         self._leaving: PacketChannel[Frame] = PacketChannel(config, 2 * seed)
         self._arriving: PacketChannel[Frame] = PacketChannel(config, 2 * seed + 1)
         names = [*vehicle.joints, *["gripper"] * (len(vehicle.axes) - len(vehicle.joints))]
@@ -73,6 +74,7 @@ class CanopenArm:
             self._send(cob, data)
 
     def _send(self, cob: int, data: bytes) -> None:
+        self._sent.add(cob)
         with contextlib.suppress(self._error, OSError):  # a bus without listeners is none of a drive's business
             self.bus.send(self._message(arbitration_id=cob, data=data, is_extended_id=False))
 
@@ -88,7 +90,12 @@ class CanopenArm:
                 break
             if message.is_extended_id or message.is_remote_frame or message.is_error_frame:
                 continue
-            frame = message.arbitration_id, bytes(message.data)
+            cob = message.arbitration_id
+            if cob in self._sent and cob < cia402.SDO_REQUEST:
+                continue  # a multicast group hands it back; heartbeats are for all
+            if cia402.SDO_REQUEST <= cob < cia402.HEARTBEAT_OF:
+                self._sent.clear()  # it may give the COB-IDs to others
+            frame = cob, bytes(message.data)
             if self._faulty:
                 self._arriving.put(now, frame)
             else:

@@ -65,13 +65,17 @@ class Pdo:
         cob: its COB-ID.
         kind: transmission type.
         entries: of its mapping.
+
+    Attributes:
+        objects: index, subindex and bytes of what it carries.
+        size: bytes of a frame.
     """
 
     def __init__(self, cob: int, kind: int, entries: list[int]) -> None:
         self.cob, self.kind, self.timer_ms = cob, kind, 0
         self.entries = entries  # 8 places, of which `count` are used
         self.syncs = 0
-        self.count = sum(entry != 0 for entry in entries)
+        self.use(sum(entry != 0 for entry in entries))
         self.waiting: bytes | None = None
         self.last = b""
         self.stamp = -math.inf
@@ -81,9 +85,11 @@ class Pdo:
         """True while it may be sent or taken."""
         return not self.cob & cia402.PDO_OFF and self.count > 0
 
-    def objects(self) -> list[tuple[int, int, int]]:
-        """Index, subindex and bytes of what it carries."""
-        return [(e >> 16, e >> 8 & 0xFF, (e & 0xFF) // 8) for e in self.entries[: self.count]]
+    def use(self, count: int) -> None:
+        """Carry the first `count` entries."""
+        self.count = count
+        self.objects = [(e >> 16, e >> 8 & 0xFF, (e & 0xFF) // 8) for e in self.entries[:count]]
+        self.size = sum(size for _, _, size in self.objects)
 
 
 class CanopenDrive:
@@ -252,7 +258,7 @@ class CanopenDrive:
             raise sdo.SdoAbort(sdo.OUT_OF_RANGE)
         if sum(entry & 0xFF for entry in pdo.entries[:value]) > 64:
             raise sdo.SdoAbort(sdo.TOO_LONG)
-        pdo.count = value
+        pdo.use(value)
 
     def _own(self, kind: str, name: str, low: int, high: int) -> CanObject:
         """A parameter that is kept in an attribute."""
@@ -377,7 +383,7 @@ class CanopenDrive:
                     self._take(pdo, data)
 
     def _take(self, pdo: Pdo, data: bytes) -> None:
-        if len(data) < sum(size for _, _, size in pdo.objects()):
+        if len(data) < pdo.size:
             return
         pdo.stamp = self._now
         if pdo.kind >= EVENT:
@@ -387,7 +393,7 @@ class CanopenDrive:
 
     def _unpack(self, pdo: Pdo, data: bytes) -> None:
         at = 0
-        for index, subindex, size in pdo.objects():
+        for index, subindex, size in pdo.objects:
             found = self._objects[index, subindex]
             assert found.write is not None
             with contextlib.suppress(sdo.SdoAbort):  # a value that it does not take over SDO either
@@ -416,7 +422,7 @@ class CanopenDrive:
                     self._tell(pdo, self._pack(pdo))
 
     def _pack(self, pdo: Pdo) -> bytes:
-        return b"".join(self.read(index, subindex) for index, subindex, _ in pdo.objects())
+        return b"".join(self.read(index, subindex) for index, subindex, _ in pdo.objects)
 
     def _tell(self, pdo: Pdo, data: bytes) -> None:
         pdo.last, pdo.stamp = data, self._now

@@ -56,6 +56,8 @@ class DriveArm(ArmVehicle):
         self.quantities = tuple(name for name in self.quantities if name != "external torques")
         self._sensed_at = -1
         self._sensed: Reading
+        self._encoded_at = -1
+        self._encoded: list[tuple[float, float, float]] = []
 
     # -- what links ask ----------------------------------------------------------------------------------------
 
@@ -121,9 +123,15 @@ class DriveArm(ArmVehicle):
 
     def encoder(self, i: int) -> tuple[float, float, float]:
         """Measurements of drive i: rad, rad/s and N m, or m, m/s and N of the gripper."""
+        if self._encoded_at != self._steps:
+            self._encoded, self._encoded_at = self._encoders(), self._steps
+        return self._encoded[i]
+
+    def _encoders(self) -> list[tuple[float, float, float]]:
         seen, d, count = self.sense().values, self._data, self._arm.stop
-        if i == count:
+        angles, speeds, torques = (seen[n].tolist() for n in ("joint angles", "joint velocities", "joint torques"))
+        out = list(zip(angles, speeds, torques, strict=True))
+        if self._gripper is not None:
             speed = float(d.qvel[self._v[count:]].sum())
-            return float(seen[OPENING.name][0]), speed, float(d.actuator_force[self._gripper])
-        angle, speed, torque = (float(seen[n][i]) for n in ("joint angles", "joint velocities", "joint torques"))
-        return angle, speed, torque
+            out.append((float(seen[OPENING.name][0]), speed, float(d.actuator_force[self._gripper])))
+        return out

@@ -40,7 +40,7 @@ from tests.sim2real.runtime.drive_reaches import (
     running,
     step,
 )
-from tests.sim2real.runtime.processes import fly, flying, free_port, prompt, tried_again, vehicle, wait_for
+from tests.sim2real.runtime.processes import fly, flying, free_port, tried_again, vehicle, wait_for
 from tests.sim2real.runtime.reaches import controller
 from tests.sim2real.runtime.runtime_faults import RUNTIME_FAULTS
 from tests.sim2real.runtime.test_faults import SAFE_S
@@ -665,10 +665,9 @@ def test_damaged_frames_to_the_link(reach_bundle: Path, count: int) -> None:
 def bus() -> tuple[str, list[str], str]:
     """Port of the tracker, options of a vehicle on a multicast group of its own, and the address of a link to it."""
     ports = free_port(2)
-    hold = "" if prompt() else "&hold=1"
     return (
         str(ports), ["--protocol", "canopen", "--port", str(ports), "--listen", str(ports + 1)],
-        f"canopen://{GROUP}:{ports + 1}?gripper=8&tracker={ports}{hold}",
+        f"canopen://{GROUP}:{ports + 1}?gripper=8&tracker={ports}&hold=1",
     )  # fmt: skip
 
 
@@ -687,7 +686,7 @@ def test_a_policy_does_its_task_on_a_bus_of_another_process(
     log = tmp_path / f"{time.time_ns()}.mcap"
     _, served, url = bus()
     with vehicle(*served, task=task):
-        code, report = fly(request.getfixturevalue(name), "--link", url, "--log", str(log), seconds=4.0)
+        code, report = fly(request.getfixturevalue(name), "--link", url, "--log", str(log), seconds=4.0, crowded=True)
     (one,) = report["vehicles"]
     assert (code, one["fault"], one["family"]) == (0, None, "arm")
     assert nearest(log, what) < radius
@@ -700,7 +699,7 @@ def test_drives_stop_when_the_runtime_is_killed(reach_bundle: Path) -> None:
 
     _, served, url = bus()
     port = int(url.partition("?")[0].rpartition(":")[2])
-    with vehicle(*served, task="table-reach"), flying(reach_bundle, "--link", url) as process:
+    with vehicle(*served, task="table-reach"), flying(reach_bundle, "--link", url, crowded=True) as process:
         process.send_signal(signal.SIGKILL)
         process.wait()
         time.sleep(1.5)
