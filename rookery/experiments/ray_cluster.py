@@ -175,7 +175,7 @@ class Cluster:
         Raises:
             RookeryError: for RETURN_S no other ones have come.
         """
-        if self._answered < self._looked:  # it is not known while the head does not answer, see `check_head`
+        if not self._head_answers():  # it is not known then, see `check_head`
             return True
         now = time.monotonic()
         there = self.places()
@@ -260,7 +260,7 @@ class Cluster:
             RookeryError: the cluster has ended.
         """
         self.check_head()
-        if self._watch is not None and self._answered >= self._looked:
+        if self._watch is not None and self._watch.due() and self._head_answers():
             self._watch.look()
 
     def result(self, reply: Any) -> Any:
@@ -300,20 +300,27 @@ class Cluster:
             RookeryError: it has not answered for LOST_S.
         """
         now = time.monotonic()
-        if now < self._looked + LOOK_S:
+        if now < self._looked + LOOK_S or self._head_answers():
             return
-        self._looked = now
-        place, _, port = self._ray.get_runtime_context().gcs_address.rpartition(":")
+        if self._answered == -math.inf:
+            self._answered = now  # it has answered, or there would be no connection
+        if self._answered + LOST_S < now:
+            raise RookeryError(f"the head of the Ray cluster at {self._head()} has ended: start it again and {then}.")
+
+    def _head_answers(self) -> bool:
+        """True if the head answers now. To be asked before anything that Ray asks it for: that would wait for a minute, and
+        end this process."""
+        self._looked = time.monotonic()
+        place, _, port = self._head().rpartition(":")
         try:
             socket.create_connection((place, int(port)), CONNECT_S).close()
-            self._answered = now
-        except OSError as error:
-            if self._answered == -math.inf:
-                self._answered = now  # it has answered, or there would be no connection
-            if self._answered + LOST_S < now:
-                raise RookeryError(
-                    f"the head of the Ray cluster at {place}:{port} has ended: start it again and {then}."
-                ) from error
+        except OSError:
+            return False
+        self._answered = self._looked
+        return True
+
+    def _head(self) -> str:
+        return str(self._ray.get_runtime_context().gcs_address)
 
     def check_folder(self, folder: Path) -> None:
         """Refuse machines that cannot read a run, as `ray_machines.check_folder`."""

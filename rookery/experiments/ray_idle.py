@@ -117,13 +117,16 @@ class TaskWatch:
         self._questions: dict[str, Any] = {}
         self.ended = 0
 
+    def due(self) -> bool:
+        """True once it is time for the next look."""
+        return time.monotonic() >= self._looked + self._look_s
+
     def look(self) -> None:
         """Look at all tasks where a look is due, without waiting for answers. While a node gives none, no time counts for its
         tasks."""
-        now = time.monotonic()
-        if now < self._looked + self._look_s:
+        if not self.due():
             return
-        self._looked = now
+        self._looked = time.monotonic()
         for node in [n["NodeID"] for n in self._ray.nodes() if n["Alive"]]:
             for process in self._tasks_on(node):
                 who = node, process.pid, process.started

@@ -131,7 +131,15 @@ def test_machines_have_places_for_whole_workers() -> None:
 
 def test_a_lost_machine_may_come_back_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
+    answers = [True]
+
+    def connect(*at: object) -> Any:
+        if not answers[0]:
+            raise ConnectionRefusedError
+        return SimpleNamespace(close=lambda: None)
+
     monkeypatch.setattr("rookery.experiments.ray_cluster.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("rookery.experiments.ray_cluster.socket.create_connection", connect)
     ray = Ray(4.0, 4.0)
     cluster = connected(ray)
     cluster.workers, cluster.cpus = 3, 2.0
@@ -150,5 +158,21 @@ def test_a_lost_machine_may_come_back_for_a_while(monkeypatch: pytest.MonkeyPatc
         RookeryError, match=r"has places for 2 of the 3 workers, and for 300 s no other one has come: go on, "
     ):
         cluster.check_places("go on")
-    cluster._looked = clock[0]  # the head has not answered since, and its nodes are not known
-    assert cluster.check_places("go on")
+    answers[0] = False
+    ray.cpus = ()  # to ask for them would take Ray a minute
+    assert cluster.check_places("go on"), "without an answer of the head its nodes are not known"
+
+
+def test_ray_is_asked_for_nothing_once_the_head_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head ends right after it has answered, within the second in which `check_head` does not look again."""
+    clock = [1000.0]
+    monkeypatch.setattr("rookery.experiments.ray_cluster.time.monotonic", lambda: clock[0])
+    cluster = connected(Ray())
+    cluster._looked = cluster._answered = clock[0]
+
+    def look() -> None:
+        raise AssertionError("it would wait for the head")
+
+    cluster._watch = SimpleNamespace(due=lambda: True, look=look)  # type: ignore[assignment]
+    for clock[0] in (1000.5, 1001.5, 1000.0 + LOST_S):
+        assert not cluster.ended("reply")
