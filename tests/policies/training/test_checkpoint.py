@@ -112,7 +112,7 @@ def test_the_number_of_threads_travels_so_that_results_do_not_depend_on_the_mach
 # Runs in a process of its own and kills itself at the given event: the k-th call of a function that touches the disk.
 KILLED = """
 import os, signal, sys
-sys.path[:0] = [sys.argv[1], sys.argv[1] + "/training"]
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/training", sys.argv[1] + "/../shared"]
 import torch
 torch.set_num_threads(1)
 from pathlib import Path
@@ -159,7 +159,7 @@ def test_killed_at_any_point_of_a_save_it_resumes_bit_equal(tmp_path, uninterrup
 
 ENDLESS = """
 import sys
-sys.path[:0] = [sys.argv[1], sys.argv[1] + "/training"]
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/training", sys.argv[1] + "/../shared"]
 import torch
 torch.set_num_threads(1)
 from test_checkpoint import trainer, quiet
