@@ -193,7 +193,9 @@ def fuzz(hover_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program's parsers with sanitizers, behind the main function of fuzz_program.cpp."""
     out = tmp_path_factory.mktemp("fuzz") / "fuzz"
     linux = hover_program / "linux"
-    sources = [linux / f"{name}.cpp" for name in ("bundle", "controls", "link", "mavlink_link", "packets", "settings", "udp")]
+    sources = [
+        linux / f"{name}.cpp" for name in ("bundle", "controls", "link", "mavlink_link", "packets", "settings", "udp")
+    ]
     subprocess.run(
         ["gcc", "-std=c99", "-O1", "-c", hover_program / "policy.c", "-o", out.with_name("policy.o")], check=True
     )
