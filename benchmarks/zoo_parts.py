@@ -77,6 +77,7 @@ def _set(**config: object) -> tuple[str, ...]:
 _STAIRS = {"terrain": "stairs_up", "terrain_rows": 1, "terrain_columns": 4, "terrain_step_m": 0.15}
 _AHEAD = {"max_back": 0.0, "max_vy": 0.0, "max_yaw_rate": 0.1, "stand_share": 0.0}
 FILMS = (
+    Film("MT10", "MT10", 4.0, _set(tasks="table-drawer-close")),
     Film("go2-stairs", "go2-stairs", 9.0, _set(**_STAIRS, **_AHEAD)),
     Film("go2arm-open-door", "go2arm-loco-manipulation", 19.0, _set(tasks="open-door")),
     Film("go2arm-pick-ball", "go2arm-loco-manipulation", 16.0, _set(tasks="pick-ball")),
