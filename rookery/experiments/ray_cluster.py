@@ -343,11 +343,24 @@ class Cluster:
         """The wish to be placed on this machine."""
         return on_node(self._ray.get_runtime_context().get_node_id())
 
-    def begin_training(self, group: WorkerGroup) -> Any:
-        """Begin the work of a group; the reply is for `failure`.
+    def begin_training(
+        self, work: Callable[[dict[str, Any]], None], order: dict[str, Any], storage: str, restarts: int, backend: str
+    ) -> Any:
+        """Begin to have all workers call ``work(order)`` in a group of torch.distributed, anew after each loss of one.
 
-        A task of the cluster waits for it: `ray.shutdown` crashes a process of which a thread does.
+        A task of the cluster waits for them: `ray.shutdown` crashes a process of which a thread does.
+
+        Args:
+            work: a function of a module.
+            order: its argument.
+            storage: folder for Ray's own files.
+            restarts: at most.
+            backend: of torch.distributed.
+
+        Returns:
+            The reply, for `failure`.
         """
+        group = WorkerGroup(work, order, self.workers, self.cpus, storage, restarts, backend, self._idle_s)
         return self._ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=self._here())(fit).remote(group)
 
     def failure(self, reply: Any) -> str | None:

@@ -35,9 +35,8 @@ class WorkerGroup:
 
 def fit(group: WorkerGroup) -> None:
     """Have the group work until it is done; in a process of the cluster, see `Cluster.begin_training`."""
-    os.environ["RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S"] = str(
-        group.silent_s
-    )  # read by Ray's controller, 600 otherwise
+    # read by Ray's controller, whose own limit is 600 s
+    os.environ["RAY_TRAIN_WORKER_HEALTH_CHECK_TIMEOUT_S"] = str(group.silent_s)
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 

@@ -23,7 +23,6 @@ from rookery.experiments.algorithm import begin
 from rookery.experiments.ray_cluster import RETURN_S, Cluster
 from rookery.experiments.ray_mailbox import WorkerMailbox
 from rookery.experiments.ray_tasks import Surroundings, as_here
-from rookery.experiments.ray_training import WorkerGroup
 from rookery.experiments.resumed import read_resumed
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import RANGES, Training, refuse_changed_task, runner_of, start
@@ -33,7 +32,6 @@ from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
 from rookery.policies.training.roles import Roles
 from rookery.sim.errors import RookeryError
-from rookery.sim.idle_watch import idle_limit
 from rookery.tasks.registry import find
 
 LOOK_S = 0.1
@@ -130,8 +128,7 @@ def train(
             raise
         begun(settings, folder)
         order: dict[str, Any] = {"settings": settings.to_values(), "folder": str(folder), "contract": contract}
-        order |= {"workers": workers.count, "cpus": workers.cpus, "staleness": workers.staleness}
-        order["surroundings"] = Surroundings.now()
+        order |= {"cpus": workers.cpus, "staleness": workers.staleness, "surroundings": Surroundings.now()}
         order["backend"] = backend_of(workers, settings.device)
         return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
 
@@ -147,22 +144,13 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
     """Have the workers train, and show it."""
     mailbox = cluster.mailbox()
     storage = tempfile.mkdtemp(prefix="rookery-ray-")
-    group = WorkerGroup(
-        _work,
-        order | {"mailbox": mailbox.actor},
-        workers=order["workers"],
-        cpus=order["cpus"],
-        storage=storage,
-        restarts=RESTARTS,
-        backend=order["backend"],
-        silent_s=idle_limit(),
-    )
     folder = Path(order["folder"])
     shortage = _Shortage(cluster, folder)
     terminal.start()
     try:
         with Interruption() as interruption:
-            training = cluster.begin_training(group)
+            letters = {"mailbox": mailbox.actor}
+            training = cluster.begin_training(_work, order | letters, storage, RESTARTS, order["backend"])
             told = False
             while (failure := cluster.failure(training)) is None:
                 time.sleep(LOOK_S)

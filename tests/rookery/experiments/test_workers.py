@@ -460,7 +460,7 @@ def test_a_machine_of_other_versions_is_refused_by_every_use_of_a_cluster() -> N
 class Headless:
     """In place of a cluster: its workers compute on, and its head is gone."""
 
-    def begin_training(self, group: Any) -> None:
+    def begin_training(self, *order: Any) -> None:
         pass
 
     def failure(self, reply: Any) -> str | None:
@@ -473,17 +473,13 @@ class Headless:
         raise RookeryError(f"the head has ended: start it again and {then}.")
 
 
-def _order(folder: Path) -> dict[str, Any]:
-    return {"folder": str(folder), "backend": "gloo", "workers": 2, "cpus": 1.0}
-
-
 @pytest.mark.parametrize(("saved", "said"), [(False, "train anew"), (True, "go on with `rookery train --resume ")])
 def test_a_lost_head_is_one_sentence_with_the_way_on(saved: bool, said: str, tmp_path: Path) -> None:
     if saved:
         (tmp_path / "checkpoints" / f"{64:012d}").mkdir(parents=True)
     cluster: Any = Headless()
     with pytest.raises(RookeryError, match=rf"the head has ended: start it again and {said}"):
-        _watch(cluster, _order(tmp_path), Terminal(0, 10))
+        _watch(cluster, {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
 
 
 class Shrunk(Headless):
@@ -508,7 +504,7 @@ def test_workers_that_no_machine_is_left_for_wait_a_while(
     monkeypatch.setattr(workers, "LOOK_S", 0.01)
     cluster: Any = Shrunk()
     with pytest.raises(RookeryError, match="no other machine has come: train anew, for there is no checkpoint yet"):
-        _watch(cluster, _order(tmp_path), Terminal(0, 10))
+        _watch(cluster, {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
     assert capsys.readouterr().err.count("the workers wait for another one, for 300 s at most") == 1
 
 
