@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.policies.stages.c_text import LIMIT, literal
-from rookery.policies.stages.stage import Arrays, Stage, Tensors, Weight
+from rookery.policies.stages.stage import Arrays, Stage, Tensors, Weight, check_sizes
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Normalize(Stage):
         clip: limit of the result, in standard deviations.
 
     Raises:
-        RookeryError: a limit that is no 32-bit number above 0.
+        RookeryError: a size below 1, or a limit that is no 32-bit number above 0.
     """
 
     kind: ClassVar[str] = "normalize"
@@ -36,6 +36,7 @@ class Normalize(Stage):
     clip: float = 10.0
 
     def __post_init__(self) -> None:
+        check_sizes(self.kind, size=self.size)
         if not 0.0 < self.clip <= LIMIT:
             raise RookeryError(f"obs_clip must be a number above 0 that fits into 32 bits, got {self.clip}.")
 

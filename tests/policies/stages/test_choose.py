@@ -133,6 +133,18 @@ MOST = "mixed, masked"
 WITH_MEMORY = [(kind, memory) for kind in ACTIONS for memory in (0, 5)]
 
 
+@pytest.mark.parametrize(
+    "mask", [None, np.ones((4, 5), bool), np.ones((3, 6), bool), np.ones((4, 6), np.uint8), np.ones((4, 6))], ids=repr
+)
+def test_c_refuses_what_is_no_mask(mask: Any, bundle_of: Bundles, tmp_path: Path) -> None:
+    """Anything else would be read beyond its end, or as other numbers."""
+    _, bundle = bundle_of("masked")
+    native = NativePolicy(compile_library(bundle / "policy.c", tmp_path), read_header(bundle / "policy.h"))
+    with pytest.raises(ValueError, match="allowed must be a bool array"):
+        native.answers(rows(4), allowed=mask)
+    native.answers(rows(4), allowed=np.ones((4, 6), bool))
+
+
 @pytest.mark.parametrize(("kind", "memory"), slow_but([(MOST, 5)], WITH_MEMORY))
 def test_torch_onnx_and_c_choose_alike(kind: str, memory: int, bundle_of: Bundles, tmp_path: Path) -> None:
     action = ACTIONS[kind]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from rookery.policies.stages.normalize import Normalize
 from rookery.policies.stages.perceptron import Perceptron
 from rookery.policies.stages.select import Select
 from rookery.policies.stages.squash import Squash
+from rookery.policies.stages.stage import Stage
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import describe
 from rookery.sim2real.compatibility import with_stages
@@ -233,6 +235,35 @@ REFUSED = {
     "no clip": (lambda: Normalize(4, 0.0), "obs_clip must be a number above 0"),
     "no factory": (lambda: Module(4, 2, ""), "needs its factory"),
 }  # fmt: skip
+
+
+def every_stage() -> Iterator[Stage]:
+    """One stage of each kind that has a case."""
+    kinds: dict[str, Stage] = {}
+    links = [link for case in CASES.values() for link in case.links]
+    while links:
+        link = links.pop()
+        if isinstance(link, Beside):
+            links += [inner for branch in link.branches for inner in branch]
+        else:
+            kinds[link.kind] = link
+    yield from kinds.values()
+
+
+@pytest.mark.parametrize("least", [0, -1])
+def test_every_size_is_at_least_one(least: int) -> None:
+    """Whole numbers of all stages but places in a row: number 0 is one of those."""
+    tried = 0
+    for stage in every_stage():
+        for field in dataclasses.fields(stage):
+            value = getattr(stage, field.name)
+            size = isinstance(value, int) and not isinstance(value, bool) and field.name != "present"
+            sizes = isinstance(value, tuple) and all(isinstance(number, int) for number in value) and bool(value)
+            if size or sizes:
+                with pytest.raises(RookeryError):
+                    dataclasses.replace(stage, **{field.name: least if size else (least, *value[1:])})
+                tried += 1
+    assert tried > 20
 
 
 @pytest.mark.parametrize("name", REFUSED)

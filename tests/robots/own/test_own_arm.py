@@ -74,6 +74,33 @@ def test_an_arm_without_fingers_reaches(capsys):
     assert "needs a gripper, and the arm 'lbr_iiwa' has no two sliding fingers" in capsys.readouterr().err
 
 
+FINGER = '<axis xyz="0 {} 0"/>\n    <limit lower="{}" upper="{}" '
+
+
+@pytest.mark.parametrize("side", [1, -1], ids=["left", "right"])
+def test_a_finger_may_slide_the_other_way(tmp_path, side):
+    """Its axis turned round, and its limits with it: the same hand."""
+    folders = [tmp_path / name for name in ("as_it_is", "turned")]
+    change = FINGER.format(side, "0", "0.04"), FINGER.format(-side, "-0.04", "0")
+    hands = []
+    for folder, changed in zip(folders, (None, change), strict=True):
+        folder.mkdir()
+        m = load_arm(write_robot(folder, "arm", change=changed)).model
+        model = m.spec().compile()
+        data = mujoco.MjData(model)
+        places = []
+        for opened in (0.0, 0.5 * m.stroke, m.stroke):
+            for finger in m.fingers:
+                data.joint(finger).qpos[0] = opened
+            mujoco.mj_forward(model, data)
+            places += [data.body(name).xpos.copy() for name in ("left_finger", "right_finger")]
+            places.append(data.site(m.tool).xpos.copy())
+        hands.append(np.array(places))
+    np.testing.assert_allclose(hands[1], hands[0], atol=1e-9)
+    left, right = hands[0][0::3], hands[0][1::3]
+    assert (np.diff(np.linalg.norm(left - right, axis=1)) > 0.0).all()
+
+
 def test_the_templates_arm(tmp_path):
     """Six joints: its numbers are those of the file, its gains those of the rule."""
     file = write_robot(tmp_path, "arm")

@@ -82,6 +82,28 @@ def test_one_world_alone_and_another_one_followed(page):
     viewer.env.close()
 
 
+def control(page, label: str):
+    """The control with a label, as a page that is used sets its value."""
+    (found,) = [h for h in page.gui._gui_input_handle_from_uuid.values() if getattr(h, "label", "") == label]
+    return found
+
+
+def test_controls_do_what_they_say(page):
+    viewer = watch(page, "drone-hover", 3)
+    for label, value, said in (
+        ("World", "2", lambda: viewer.world == 2),
+        ("Side by side", False, lambda: viewer.shown == [2] and not viewer.side_by_side),
+        ("Follow", False, lambda: not viewer.follow),
+        ("Contact forces", True, lambda: viewer.forces),
+        ("Speed", 2.0, lambda: viewer.speed == 2.0),
+    ):
+        assert not said(), label
+        control(page, label).value = value
+        viewer._obey()
+        assert said(), label
+    viewer.env.close()
+
+
 def test_time_stands_still_steps_and_begins_anew(page):
     viewer = watch(page, "drone-hover")
     viewer.panel._toggle()
