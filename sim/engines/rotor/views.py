@@ -31,7 +31,7 @@ class RotorBodies(Bodies):
         self._world = world
         self._members = np.array(world.members(names))
         self._state = torch.zeros(world.num_envs, len(names), at.STATE, device=world.device)
-        self._out = world.array(self._state)
+        self._out = self._state.numpy()
         self._version = -1
 
     @property
@@ -45,14 +45,14 @@ class RotorBodies(Bodies):
         w = self._world
         where = w.rows(ids)
         rows.expect(state, (len(where), len(self.names), at.STATE), "states")
-        rows.put_state(w.bodies_lanes, self._members, where, w.array(state.detach().contiguous()))
+        rows.put_state(w.bodies_lanes, self._members, where, state.detach().contiguous().numpy())
         w.changes.note(where)
 
     def set_wrench(self, wrench: Tensor, ids: Ids = None) -> None:
         w = self._world
         where = w.rows(ids)
         rows.expect(wrench, (len(where), len(self.names), 6), "wrenches")
-        rows.scatter(w.bodies_lanes, self._members, at.WRENCH, where, w.array(wrench.detach().double()))
+        rows.scatter(w.bodies_lanes, self._members, at.WRENCH, where, wrench.detach().double().numpy())
 
 
 class RotorActuators(Actuators):
@@ -74,14 +74,14 @@ class RotorActuators(Actuators):
     def force(self) -> Tensor:
         w = self._world
         out = torch.zeros(w.num_envs, len(self._drones), 5, device=w.device)
-        rows.gather(w.bodies_lanes, self._drones, at.THRUST, w.array(out))
+        rows.gather(w.bodies_lanes, self._drones, at.THRUST, out.numpy())
         return out[:, self._drone, self._column]
 
     @property
     def control(self) -> Tensor:
         w = self._world
         out = torch.zeros(w.num_envs, len(self._drones), 5, device=w.device)
-        rows.gather(w.commands[0], self._drones, 0, w.array(out))
+        rows.gather(w.commands[0], self._drones, 0, out.numpy())
         out[:, torch.from_numpy(w.levels != DIRECT)] = 0.0
         return out[:, self._drone, self._column]
 
@@ -109,7 +109,7 @@ class RotorActuators(Actuators):
         row = torch.zeros(w.num_envs, len(self._drones), 5, **options)
         for r in range(out.shape[1]):
             if r == 0 or given == out.shape[1]:
-                rows.gather(w.commands[r], self._drones, 0, w.array(row))
+                rows.gather(w.commands[r], self._drones, 0, row.numpy())
             out[:, r] = row
         held = torch.from_numpy(w.command_rows == 1)
         out[:, 1:, held] = out[:, :1, held]
@@ -148,7 +148,7 @@ class RotorSensor(EngineSensor):
     @property
     def data(self) -> Tensor:
         w = self._world
-        rows.gather(w.bodies_lanes, self._members, self._first, w.array(self._data))
+        rows.gather(w.bodies_lanes, self._members, self._first, self._data.numpy())
         return self._data[:, 0]
 
 
@@ -180,7 +180,7 @@ class RotorMultirotors(Multirotors):
         self._world = world
         self.members = np.array(world.members([f"{n}/base" for n in names]))
         self._speed = torch.zeros(world.num_envs, len(names), 4, device=world.device)
-        self._out = world.array(self._speed)
+        self._out = self._speed.numpy()
         self._version = -1
 
     def command(self, level: int, setpoint: Tensor, *scale: np.ndarray) -> None:
@@ -201,7 +201,7 @@ class RotorMultirotors(Multirotors):
         w = self._world
         where = w.rows(ids)
         rows.expect(speed, (1 if len(speed) == 1 else len(where), len(self.members), 4), "rotor speeds")
-        rows.start(w.bodies_lanes, w.memory, self.members, where, w.array(speed.contiguous()), charge)
+        rows.start(w.bodies_lanes, w.memory, self.members, where, speed.contiguous().numpy(), charge)
         w.changes.note(where)
 
     def vary(self, ids: Ids, **given: Tensor) -> None:

@@ -166,10 +166,6 @@ class RotorWorld(World):
                 raise unknown("body", name, self.parts.bodies)
         return [self.parts.bodies.index(n) for n in names]
 
-    def array(self, values: Tensor) -> Any:
-        """A tensor as compiled loops take it; what is written there is written to the tensor."""
-        return values.numpy()
-
     def rows(self, ids: Ids) -> Any:
         """World indices as an int64 array for compiled loops."""
         return np.arange(self.num_envs) if ids is None else array(ids)
@@ -218,7 +214,7 @@ class RotorWorld(World):
         """Room for what `columns` pairs of geoms do to each other in a control step."""
         self.impulse = torch.zeros(self.num_envs, columns, device=self.device)
         self.when = torch.full_like(self.impulse, torch.inf)
-        self._touched = self.array(self.impulse), self.array(self.when)
+        self._touched = self.impulse.numpy(), self.when.numpy()
         self._bound = None
 
     def command(self, level: int, members: np.ndarray, values: Tensor, mid: Any = _NOTHING, half: Any = _WHOLE) -> None:
@@ -236,16 +232,16 @@ class RotorWorld(World):
         if self.commands.shape[0] < k:
             more = torch.zeros(k, *self.commands.shape[1:], dtype=torch.float64)
             more[: len(self.commands)] = torch.as_tensor(self.commands)
-            self.commands = self.array(more)
+            self.commands = more.numpy()
             self._bound = None
-        given = self.array(values.detach().contiguous())
+        given = values.detach().contiguous().numpy()
         rows.command(self.commands, self.levels, self.command_rows, members, given, mid, half, level, self.types)
         self._planned = self._planned or k > 1
 
     def read_varied(self, members: Sequence[int], first: int, count: int) -> Tensor:
         """[N, len(members), count] float64."""
         out = torch.zeros(self.num_envs, len(members), count, dtype=torch.float64, device=self.device)
-        rows.gather(self.varied, np.array(members), first, self.array(out))
+        rows.gather(self.varied, np.array(members), first, out.numpy())
         return out
 
     def write_varied(self, members: Sequence[int], first: int, ids: Any, values: np.ndarray) -> None:
