@@ -26,7 +26,9 @@ from driven_adapters import DRIVERS, LENGTH, LONG, Driver
 
 import rookery.sim.adapters
 from rookery import isaacgym
+from rookery.sim.adapters.frames import Frames
 from rookery.sim.adapters.gymnasium_source import make_gymnasium
+from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
 EVERY = pytest.mark.parametrize("name", DRIVERS)
@@ -205,6 +207,34 @@ def test_what_cannot_be_copied_says_so():
     task = isaacgym.make(task="Cartpole", num_envs=2)
     with pytest.raises(RookeryError, match="worlds of an engine cannot be copied"):
         copy.deepcopy(task)
+
+
+@EVERY
+def test_closing_frees_worlds_and_renderers(name, monkeypatch):
+    made: list[object] = []
+    closed: list[object] = []
+
+    def watch(cls: type) -> None:
+        begin, end = cls.__init__, cls.close
+
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            made.append(self)
+            begin(self, *args, **kwargs)
+
+        def close(self: Any) -> None:
+            closed.append(self)
+            end(self)
+
+        monkeypatch.setattr(cls, "__init__", init)
+        monkeypatch.setattr(cls, "close", close)
+
+    for cls in (Env, Frames):
+        watch(cls)
+    driver = DRIVERS[name]()
+    driver.reset()
+    driver.env.close()
+    left = [type(each).__name__ for each in made if not any(each is other for other in closed)]
+    assert (made or not driver.ours) and not left
 
 
 # The end of an episode
