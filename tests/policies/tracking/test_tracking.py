@@ -322,10 +322,23 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     again = runner(tmp_path, "wandb", iterations=3)
     again.load(tmp_path)
     again.run(quiet)
+    iio.imwrite(tmp_path / "flight.gif", np.arange(6 * 40 * 80 * 3, dtype=np.uint8).reshape(6, 40, 80, 3), duration=100)
+    tracking = Tracking(("wandb",), TrackedRun(tmp_path, 4 * ITERATION))
+    tracking.open()
+    tracking.evaluated({"eval/rotor/success": 0.25}, 4 * ITERATION)
+    tracking.video(tmp_path / "flight.gif", "video/flight", 4 * ITERATION)
+    tracking.close("")
+    assert not tracking.failed
     ids, rows, config = _wandb_rows(tmp_path)
     assert len(ids) == 1
     assert json.loads((tmp_path / FILE).read_text())["wandb"]["id"] in ids
-    assert [(row["_step"], row["run/iteration"]) for row in rows] == [(i * ITERATION, i) for i in range(1, 4)]
+    *trained, evaluated, filmed = rows
+    assert [(row["_step"], row["run/iteration"]) for row in trained] == [(i * ITERATION, i) for i in range(1, 4)]
+    assert evaluated["eval/rotor/success"] == 0.25 and evaluated["eval/steps"] == 4 * ITERATION
+    assert filmed["video/flight/_type"] == "video-file" and filmed["eval/steps"] == 4 * ITERATION
+    videos = {file.resolve() for file in tmp_path.glob(f"wandb/*/files/{filmed['video/flight/path']}")}
+    (video,) = videos  # "latest-run" is a link to the same
+    assert video.read_bytes() == (tmp_path / "flight.gif").read_bytes()
     assert config["ppo"] == {"gamma": 0.99}
     assert config["provenance"]["commit"].startswith(COMMIT)
     assert "rookery: wandb: kept in files: send them by `wandb sync" in capsys.readouterr().err
