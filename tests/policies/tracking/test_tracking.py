@@ -323,7 +323,8 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     again.load(tmp_path)
     again.run(quiet)
     iio.imwrite(tmp_path / "flight.gif", np.arange(6 * 40 * 80 * 3, dtype=np.uint8).reshape(6, 40, 80, 3), duration=100)
-    tracking = Tracking(("wandb",), TrackedRun(tmp_path, 4 * ITERATION))
+    known = {"ppo": {"gamma": 0.99}}, {"commit": COMMIT}
+    tracking = Tracking(("wandb",), TrackedRun(tmp_path, 4 * ITERATION, "fake", "ppo", *known))
     tracking.open()
     tracking.evaluated({"eval/rotor/success": 0.25}, 4 * ITERATION)
     tracking.video(tmp_path / "flight.gif", "video/flight", 4 * ITERATION)
