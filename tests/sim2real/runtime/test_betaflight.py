@@ -521,6 +521,25 @@ def test_boards_that_do_not_fit(hover_bundle: Path, monkeypatch: pytest.MonkeyPa
         assert not flight.vehicle.armed(0)
 
 
+def test_flags_that_clear_in_time_do_not_keep_it_from_arming(
+    hover_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As those of a board that boots or has just got its first RC frames."""
+    monkeypatch.setattr("rookery.sim2real.links.betaflight.ANSWER_S", 0.02)
+    spoil = REFUSED["never arms"][0]
+    with closing(BoardFlight(hover_bundle)) as flight:
+        end: list[float] = []
+
+        def clears(answer: MspMessage) -> MspMessage | None:
+            if answer.code == msp.STATUS and not end:
+                end.append(time.monotonic() + 0.2)
+            return spoil(answer) if not end or time.monotonic() < end[0] else answer
+
+        flight.wire.spoil = clears
+        flight.link.open(3.0)
+        assert time.monotonic() >= end[0]
+
+
 def test_refusals(hover_bundle: Path, hover: Controller) -> None:
     port = free_port(3)
 

@@ -180,3 +180,17 @@ def test_a_vehicle_that_never_measures_is_left_to_its_fail_safe(hover_bundle: Pa
         assert flight.clock.moment - began == pytest.approx(ARM_S + LOST_S, abs=0.1)
         assert set(asked) == {flight.pilot.settings.reactions["silent"]} and len(asked) > 900
         assert "lost: no measurement for 10 s" in flight.said[-1]
+
+
+def test_what_is_cut_hears_neither_arm_nor_disarm(hover_bundle: Path) -> None:
+    with closing(Flight(hover_bundle)) as flight:
+        link, vehicle = flight.link, flight.vehicle
+        for order, other, armed in ((link.arm, link.disarm, True), (link.disarm, link.arm, False)):
+            link.cut = False
+            other()
+            link.cut = True
+            order()
+            assert vehicle.armed(0) is not armed
+            link.cut = False
+            order()
+            assert vehicle.armed(0) is armed
