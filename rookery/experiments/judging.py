@@ -18,6 +18,7 @@ from rookery.making import TASKS_OF_SET, changes_of, full_config, members_of
 from rookery.policies.stages.module import Module
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import is_in_file
 from rookery.sim.trust import refuse_untrusted
 from rookery.sim2real.compatibility import short
 from rookery.sim2real.task_source import TaskSource, task_source
@@ -177,7 +178,8 @@ def own_code(contract: Contract) -> dict[str, str | None]:
     names = [
         s.factory if isinstance(s, Module) else s.source or f"{type(s).__module__}:{type(s).__name__}" for s in stages
     ]
-    return {name: _digest(name.rpartition(":")[0]) for name in names if not name.startswith("rookery.")}
+    own = [name for name in names if is_in_file(name) or not name.startswith("rookery.")]  # a file may begin so, too
+    return {name: _digest(name.rpartition(":")[0]) for name in own}
 
 
 def fixed_by_set(of: str, task: str) -> dict[str, Any]:

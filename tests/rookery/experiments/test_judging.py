@@ -294,17 +294,21 @@ def test_the_report_has_the_digest_of_a_robots_file(tmp_path):
     assert judged.to_json()["files"] == {"robot": hashlib.sha256(b"<robot/>").hexdigest()}
 
 
-def test_the_report_names_code_that_the_policy_brings(tmp_path):
-    """It could read the simulation's true state, and where it has no C the gate compares no export of it."""
+@pytest.mark.parametrize("named", ["net.py", "rookery.net.py", "rookery.policies.net.py"])
+def test_the_report_names_code_that_the_policy_brings(tmp_path, monkeypatch, named):
+    """It could read the simulation's true state, and where it has no C the gate compares no export of it. No name of a file,
+    given from its folder or in full, makes it pass for a module of Rookery."""
     _, contract = open_run(zoo()["drone-hover"])
     assert judging(contract).lines() == [] and judging(contract).to_json()["own_code"] == {}
-    file = tmp_path / "net.py"
+    file = tmp_path / named
     file.write_text("nothing runs it\n")
-    chain = StageChain((Module(contract.groups["drone"].stages.inputs, 4, f"{file}:make"),))
-    groups = {"drone": dataclasses.replace(contract.groups["drone"], stages=chain)}
-    judged = judging(dataclasses.replace(contract, groups=groups))
-    assert judged.lines() == [f"the policy runs code from outside of Rookery: {file}:make"]
-    assert judged.to_json()["own_code"] == {f"{file}:make": hashlib.sha256(file.read_bytes()).hexdigest()}
+    monkeypatch.chdir(tmp_path)
+    for path in (str(file), named):
+        chain = StageChain((Module(contract.groups["drone"].stages.inputs, 4, f"{path}:make"),))
+        groups = {"drone": dataclasses.replace(contract.groups["drone"], stages=chain)}
+        judged = judging(dataclasses.replace(contract, groups=groups))
+        assert judged.lines() == [f"the policy runs code from outside of Rookery: {path}:make"]
+        assert judged.to_json()["own_code"] == {f"{path}:make": hashlib.sha256(file.read_bytes()).hexdigest()}
 
 
 def test_what_a_contract_says_does_nothing_to_a_terminal():
