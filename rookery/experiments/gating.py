@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.experiments.judging import judging, require_registered
+from rookery.experiments.judging import judging, own_code, require_registered
 from rookery.experiments.run_env import make_env
 from rookery.experiments.runs import open_run
 from rookery.experiments.sent_policies import SentPolicies
@@ -108,7 +108,8 @@ def gate_policies(
 
     _refuse_simulated(policies)
     open_env = opener(policies, contract)
-    judged = judging(contract)
+    code = own_code(policy.chain for policy in policies.values())  # the contract of a checkpoint has no stages
+    judged = dataclasses.replace(judging(contract), own_code=code)
     if not as_registered:
         require_registered(judged)
     chosen = profile_of(contract.task_id) if profile is None else profile

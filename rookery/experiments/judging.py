@@ -18,12 +18,14 @@ from rookery.making import TASKS_OF_SET, changes_of, full_config, members_of
 from rookery.policies.stages.module import Module
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError
+from rookery.sim.own_files import is_in_file
 from rookery.sim.trust import refuse_untrusted
 from rookery.sim2real.compatibility import short
 from rookery.sim2real.task_source import TaskSource, task_source
 from rookery.tasks.registry import TASKS, find
 
 if TYPE_CHECKING:
+    from rookery.policies.stages.chain import StageChain
     from rookery.sim2real.contract import Contract
     from rookery.tasks.registry import TaskEntry
 
@@ -151,7 +153,7 @@ def judging(contract: Contract | None, config: Mapping[str, Any] | None = None, 
         _joined(entry, changed),
         source,
         tuple(source.changed_since(then)),
-        {} if contract is None else own_code(contract),
+        {} if contract is None else own_code(g.stages for g in contract.groups.values() if g.stages is not None),
     )
 
 
@@ -169,15 +171,15 @@ def require_registered(judged: Judging) -> None:
         )
 
 
-def own_code(contract: Contract) -> dict[str, str | None]:
-    """Stages and modules of a contract's policies that are not Rookery's, which can do in simulation what no export does; see
+def own_code(chains: Iterable[StageChain]) -> dict[str, str | None]:
+    """Stages and modules of policies that are not Rookery's, which can do in simulation what no export does; see
     `Judging.own_code`."""
-    chains = [g.stages for g in contract.groups.values() if g.stages is not None]
     stages = [leaf.stage for chain in chains for leaf in chain.leaves]
     names = [
         s.factory if isinstance(s, Module) else s.source or f"{type(s).__module__}:{type(s).__name__}" for s in stages
     ]
-    return {name: _digest(name.rpartition(":")[0]) for name in names if not name.startswith("rookery.")}
+    own = [name for name in names if is_in_file(name) or not name.startswith("rookery.")]  # a file may begin so, too
+    return {name: _digest(name.rpartition(":")[0]) for name in own}
 
 
 def fixed_by_set(of: str, task: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import torch
 from sampled import slow_but
 
 from rookery.cli.main import main
+from rookery.experiments.gating import gate_policies
 from rookery.experiments.judging import interface_of, judging
 from rookery.experiments.run_env import make_env
 from rookery.experiments.runs import open_run
@@ -29,6 +30,8 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.trust import TRUSTED
 from rookery.sim.values import plain
 from rookery.sim2real.contract import Contract, Provenance
+from rookery.sim2real.gate.gate import Gate, GateSettings
+from rookery.sim2real.gate.report import Report
 from rookery.sim2real.task_source import task_source
 from rookery.tasks.registry import TASKS, find
 
@@ -294,17 +297,38 @@ def test_the_report_has_the_digest_of_a_robots_file(tmp_path):
     assert judged.to_json()["files"] == {"robot": hashlib.sha256(b"<robot/>").hexdigest()}
 
 
-def test_the_report_names_code_that_the_policy_brings(tmp_path):
-    """It could read the simulation's true state, and where it has no C the gate compares no export of it."""
+@pytest.mark.parametrize("named", ["net.py", "rookery.net.py", "rookery.policies.net.py"])
+def test_the_report_names_code_that_the_policy_brings(tmp_path, monkeypatch, named):
+    """It could read the simulation's true state, and where it has no C the gate compares no export of it. No name of a file,
+    given from its folder or in full, makes it pass for a module of Rookery."""
     _, contract = open_run(zoo()["drone-hover"])
     assert judging(contract).lines() == [] and judging(contract).to_json()["own_code"] == {}
-    file = tmp_path / "net.py"
+    file = tmp_path / named
     file.write_text("nothing runs it\n")
+    monkeypatch.chdir(tmp_path)
+    for path in (str(file), named):
+        chain = StageChain((Module(contract.groups["drone"].stages.inputs, 4, f"{path}:make"),))
+        groups = {"drone": dataclasses.replace(contract.groups["drone"], stages=chain)}
+        judged = judging(dataclasses.replace(contract, groups=groups))
+        assert judged.lines() == [f"the policy runs code from outside of Rookery: {path}:make"]
+        assert judged.to_json()["own_code"] == {f"{path}:make": hashlib.sha256(file.read_bytes()).hexdigest()}
+
+
+def test_the_gate_names_code_of_a_checkpoint_whose_contract_has_no_stages(tmp_path, monkeypatch):
+    """Those are of before the training; the policies bring the code all the same."""
+    _, contract = open_run(zoo()["drone-hover"])
+    file = tmp_path / "net.py"
+    file.write_text("import torch\n\n\ndef make(inputs, outputs):\n    return torch.nn.Linear(inputs, outputs)\n")
     chain = StageChain((Module(contract.groups["drone"].stages.inputs, 4, f"{file}:make"),))
-    groups = {"drone": dataclasses.replace(contract.groups["drone"], stages=chain)}
-    judged = judging(dataclasses.replace(contract, groups=groups))
-    assert judged.lines() == [f"the policy runs code from outside of Rookery: {file}:make"]
-    assert judged.to_json()["own_code"] == {f"{file}:make": hashlib.sha256(file.read_bytes()).hexdigest()}
+    bare = {"drone": dataclasses.replace(contract.groups["drone"], stages=None)}
+    report = Report("drone-hover", "", "rotor", "", "", 4, 0.5, 0, 0.9, [], [], None, 0.8, 0.5, [], [])
+    monkeypatch.setattr(Gate, "__init__", lambda self, *args: None)
+    monkeypatch.setattr(Gate, "run", lambda self, name: report)
+    found = gate_policies(
+        {"drone": Policy(chain.links)}, dataclasses.replace(contract, groups=bare), None, GateSettings(), "", print
+    )
+    assert found.not_as_registered == [f"the policy runs code from outside of Rookery: {file}:make"]
+    assert [*found.judged_by["own_code"]] == [f"{file}:make"]
 
 
 def test_what_a_contract_says_does_nothing_to_a_terminal():
