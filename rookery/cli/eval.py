@@ -126,7 +126,7 @@ def run(args: Args) -> int:
     else:
         env, act = open_env(args.run, worlds, shards=args.shards, sample=args.sample, **options)
     announce(args.run, args.controller)
-    note_first(judged.lines(), args.json)
+    note_first([*judged.lines(), *_of_games(args, env)], args.json)
     log = _log_of(args, env, seed)
     try:
         if args.ray is not None:
@@ -147,6 +147,16 @@ def run(args: Args) -> int:
     else:
         show(result)
     return 0
+
+
+def _of_games(args: Args, env: Env) -> list[str]:
+    """Say of a game that a run plays against itself."""
+    if not env.teams or args.controller != "policy":
+        return []
+    return [
+        f"{args.run} plays all teams, so that success says nothing of other opponents: `rookery match {env.task_id} {args.run} "
+        "controller` does"
+    ]
 
 
 def _track(run: Path, result: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from rookery.sim2real.gate.exported import TOLERANCE, Compared, NativeAct, compi
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
 from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.onnx_answers import onnx_difference
+from rookery.sim2real.gate.opponents import Opponents
 from rookery.sim2real.gate.profile import Profile, load_profile
 from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Figure, Margin, Report
 from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
@@ -75,8 +76,11 @@ class Gate:
         mapper: plays batches of points and other cases at once, with the same results, such as the `map` of
             `concurrent.futures` or of a cluster, which must be able to send `open_env`; None plays all here, one by one.
 
+    Attributes:
+        opponents: teams of a game that the task's controller plays; the policy plays the first.
+
     Raises:
-        RookeryError: an unknown profile or factor, a range beyond what the task takes, or too few episodes.
+        RookeryError: an unknown profile or factor, a range beyond what the task takes, too few episodes, or as `Opponents`.
     """
 
     def __init__(
@@ -98,6 +102,7 @@ class Gate:
             every = env.randomization.parameters
             nothing = undeclared(env.groups)
             self._meanings = {ACTION_CHANGE: MEANING, **env.deployment().metrics}
+            self.opponents = Opponents(env).teams if env.teams else ()
         finally:
             env.close()
         self._steps = {k: p.step for k, p in every.items() if p.step}
@@ -122,6 +127,10 @@ class Gate:
             raise RookeryError(
                 f"{self.task} has none of the factors of the profile {name}: give --profile with some of "
                 f"{', '.join(self.parameters)}."
+            )
+        if all(r.low == r.high == self.parameters[factor].nominal for factor, r in wanted.items()):
+            raise RookeryError(
+                f"the profile {name} holds all factors at their nominal values: widen [factors.{min(wanted)}]."
             )
         for factor, r in wanted.items():
             p = self.parameters[factor]

@@ -23,6 +23,7 @@ from rookery.sim.specs import Group
 from rookery.sim.threads import one_thread_each
 from rookery.sim2real.gate.factors import complete
 from rookery.sim2real.gate.intervals import wilson
+from rookery.sim2real.gate.opponents import Opponents
 
 Point = Mapping[str, float]
 """Values of factors by name; the others are nominal."""
@@ -93,12 +94,12 @@ class Trials:
     Args:
         env: with `starts` equal to `episodes` and a whole number of times as many worlds; all its factors are drawn, at their
             nominal values.
-        act: the policy.
+        act: the policy; in a game it plays the first team, see `Opponents`.
         episodes: E, at each point.
         seed: of the episodes.
 
     Raises:
-        RookeryError: the task does not say what success is.
+        RookeryError: the task does not say what success is, or as `Opponents`.
     """
 
     def __init__(self, env: VecEnv, act: Act, episodes: int, seed: int = 0) -> None:
@@ -113,6 +114,7 @@ class Trials:
         self._names = env.randomization.names
         self._nominal = np.array([self.parameters[name].nominal for name in self._names], np.float32)
         self.episodes_run = 0
+        self._opponents = Opponents(env) if env.teams else None
 
     def run(self, points: Sequence[Point], seed: int | None = None) -> list[Outcome]:
         """The outcome of each point, over the same E episodes.
@@ -141,7 +143,7 @@ class Trials:
         success = np.zeros(wanted, np.bool_)
         obs, _ = env.reset(seed)
         seen = torch.zeros(env.num_envs, dtype=torch.float64)
-        changes = _Changes(env.num_envs, env.groups)
+        changes = _Changes(env.num_envs, env.groups, self._opponents)
         names: list[str] = []
         steps = 0
         while waiting.any():
@@ -150,6 +152,8 @@ class Trials:
                 seen += steps * rows_seen.flatten(1).sum(1, dtype=torch.float64)
             actions = self.act(obs)
             changes.add(actions)
+            if self._opponents is not None:
+                actions = self._opponents(obs, actions)
             obs, _, _, _, info = env.step(actions)
             if "episode" not in info:
                 continue
@@ -203,13 +207,17 @@ class _Changes:
     Args:
         num_envs: N.
         groups: by name, in the order of the actions.
+        opponents: whose actions are not counted.
     """
 
-    def __init__(self, num_envs: int, groups: Mapping[str, Group]) -> None:
+    def __init__(self, num_envs: int, groups: Mapping[str, Group], opponents: Opponents | None) -> None:
+        self._opponents = opponents
         # which of a world's components are indices of options
-        self._index = torch.tensor(
-            [k < len(g.action.choices) for g in groups.values() for _ in range(g.count) for k in range(g.action.size)]
-        )
+        every = {
+            name: torch.tensor([k < len(g.action.choices) for k in range(g.action.size)]).expand(1, g.count, -1)
+            for name, g in groups.items()
+        }
+        self._index = self._row(every)[0]
         self._sum = torch.zeros(num_envs)
         self._count = torch.zeros(num_envs)
         self._fresh = torch.ones(num_envs, dtype=torch.bool)
@@ -217,7 +225,7 @@ class _Changes:
 
     def add(self, actions: Mapping[str, Tensor]) -> None:
         """The actions of a control step, by group [N, A, D]."""
-        now = torch.cat([a.flatten(1) for a in actions.values()], 1)
+        now = self._row(actions)
         now = now.where(self._index, now.clamp(-1.0, 1.0))
         change = (now - self._last).abs()
         change = change.where(~self._index, (change > 0.0).float()).mean(1)
@@ -225,6 +233,11 @@ class _Changes:
         self._count += ~self._fresh
         self._last = now
         self._fresh.zero_()
+
+    def _row(self, actions: Mapping[str, Tensor]) -> Tensor:
+        """The components that count of each world, side by side."""
+        judged = actions if self._opponents is None else self._opponents.judged(actions)
+        return torch.cat([a.flatten(1) for a in judged.values()], 1)
 
     def end(self, ids: Tensor) -> Tensor:
         """[n] the mean change of the episodes that ended in the worlds `ids`, whose next ones begin."""
