@@ -74,6 +74,21 @@ def test_each_transition_of_the_library_s_table() -> None:
         assert cia402.state_of(axis.status) == after.lower()
 
 
+def test_the_way_to_enabled_is_the_library_s() -> None:
+    for (before, after), word in State402.TRANSITIONTABLE.items():
+        if before == "QUICK STOP ACTIVE" or after != State402.next_state_indirect(before):
+            continue
+        state = before.lower()
+        if state not in ("start", cia402.NOT_READY, cia402.FAULT_REACTION):  # left without a word
+            assert cia402.word_towards_enabled(state, 0) == word, (before, after)
+    assert cia402.word_towards_enabled(cia402.QUICK_STOP, 0) == cia402.TO_DISABLE, "it ends the stop, and never goes on"
+    words = [0]
+    for _ in range(6):
+        words.append(cia402.word_towards_enabled(cia402.FAULT, words[-1]))
+    edges = [~a & b & cia402.TO_RESET for a, b in itertools.pairwise(words)]
+    assert sum(map(bool, edges)) == 3, "a fault that comes back is reset by another rising edge"
+
+
 def test_a_random_walk_never_enables_but_from_switched_on() -> None:
     rng = random.Random(3)
     axis = axis_in(cia402.SWITCH_ON_DISABLED)
