@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import canopen
 import numpy as np
@@ -582,6 +583,23 @@ def test_answers_that_are_lost_are_asked_for_again(
 
 
 @pytest.mark.slow
+def test_another_master_is_known_by_each_frame_that_only_masters_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network may be of other drives besides, which have their own masters."""
+    clock = itertools.count(0.0, 0.04)
+    monkeypatch.setattr("rookery.sim2real.links.canopen.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    link = CanopenLink.__new__(CanopenLink)
+    link.url, link._ids = "canopen://can0", [1, 2, 8]
+    refused = set()
+    for cob in range(0x800):
+        sent = iter([SimpleNamespace(arbitration_id=cob)])
+        link._bus = SimpleNamespace(recv=lambda left, sent=sent: next(sent, None))
+        try:
+            link._listen()
+        except RookeryError:
+            refused.add(cob)
+    assert refused == {0x080, 0x700 + 127, *(0x200 + node for node in link._ids)}
+
+
 def test_a_second_runtime_is_refused(reach_bundle: Path) -> None:
     with closing(CanReach(reach_bundle)) as flight:
         flight.begin()
