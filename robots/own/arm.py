@@ -33,7 +33,7 @@ from rookery.robots.own.arm_links import (
     straighten_fingers,
     tool_between,
 )
-from rookery.robots.own.parts import motors_of, name_all, strip, take_refs
+from rookery.robots.own.parts import motors_of, name_all, name_bodies, strip, take_refs
 from rookery.robots.own.placeholders import without_placeholders
 from rookery.robots.own.postures import Postures, search
 from rookery.robots.own.reading import BASE, read, stamp
@@ -96,6 +96,7 @@ class _ArmBuilder:
         self.notes = list(self.source.notes)
         self.warnings: list[str] = []
         self.spec = self.source.spec
+        name_bodies(self.spec)
         self.motors = motors_of(self.spec, floats=False)
         strip(self.spec)
         chain = find_chain(file, self.spec, named)

@@ -33,6 +33,11 @@ def name_all(spec: mujoco.MjSpec) -> None:
         geom.name = f"shape_{i}"
     for i, site in enumerate(spec.sites):
         site.name = f"site_{i}"
+    name_bodies(spec)
+
+
+def name_bodies(spec: mujoco.MjSpec) -> None:
+    """Give bodies and joints without a name one."""
     for i, body in enumerate(spec.bodies):
         if not body.name:
             body.name = f"link_{i}"

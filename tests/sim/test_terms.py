@@ -6,6 +6,7 @@ import ctypes
 import math
 import pickle
 import subprocess
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,8 @@ from rookery.sim.terms import (
     Yaw,
     from_json,
 )
-from rookery.sim.terms.c import CWriter, comment, helpers, member, quantities_of, terms
+from rookery.sim.terms.c import CWriter, comment, helpers, identifier, member, quantities_of, terms
+from tests.sim2real.independent_terms import evaluate as independent
 
 TARGET = place("target")
 QUARTER = torch.tensor([math.sqrt(0.5), 0.0, 0.0, math.sqrt(0.5)])  # x forward looks along the world's y
@@ -240,22 +242,55 @@ def test_no_text_ends_a_comment(text: str) -> None:
         assert not any(bad in inside for bad in ("*/", "/*", "??", "\\"))
 
 
+def compiled(e: Expression, folder: Path) -> Callable[[Sequence[float], Sequence[float]], list[float]]:
+    """An expression's C, of the numbers of its quantities now and a step before."""
+    body = "\n".join(terms([e], CWriter()))
+    members = "".join(member(q, identifier(q.name)) + "\n" for q in quantities_of([e]))
+    head = f"#include <math.h>\ntypedef struct {{ {members} }} state;\n" + "\n".join(helpers(body))
+    (folder / "e.c").write_text(
+        f"{head}\nvoid e(const state *now, const state *before, float *raw) {{ int i; {body} }}\n"
+    )
+    file = folder / f"e{len(list(folder.iterdir()))}.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", file, folder / "e.c", "-lm"], check=True)
+    function = ctypes.CDLL(str(file)).e
+
+    def run(now: Sequence[float], before: Sequence[float]) -> list[float]:
+        got = (ctypes.c_float * e.size)()
+        function((ctypes.c_float * len(now))(*now), (ctypes.c_float * len(now))(*before), got)
+        return list(got)
+
+    return run
+
+
+def test_c_and_torch_compute_what_an_independent_reader_does(tmp_path: Path) -> None:
+    """Random numbers, so that a place that is mistaken for another one shows."""
+    pairs = Where(Quantity("four", 4), own("seen", 2), "0 for none in sight")
+    every = [*(e for e in EVERY if not isinstance(e, (Clock, Recorded))), pairs]
+    numbers = torch.Generator().manual_seed(6)
+    for e in every:
+        quantities = quantities_of([e])
+        run = compiled(e, tmp_path)
+        for seen in ([1.0, 0.0], [0.0, 1.0], [1.0, 1.0]):
+            drawn = []
+            for _ in range(2):
+                at = {q.name: torch.randn(1, q.count, generator=numbers) for q in quantities}
+                at |= {q.name: torch.nn.functional.normalize(at[q.name], dim=-1) for q in quantities if q.axes}
+                at |= {"seen": torch.tensor([seen])} if "seen" in at else {}
+                drawn.append(at)
+            now, before = drawn
+            flat = [[x for q in quantities for x in at[q.name][0].tolist()] for at in drawn]
+            judged = independent(e.to_json(), *({k: v[0].numpy() for k, v in at.items()} for at in drawn))
+            assert e.evaluate(now, before)[0].tolist() == pytest.approx(judged.tolist(), abs=1e-5), e.formula
+            assert run(*flat) == pytest.approx(judged.tolist(), abs=1e-5), e.formula
+
+
 def test_nan_passes_through_the_c_as_through_torch(tmp_path: Path) -> None:
     """A measurement that is none must not look like a limit of the term."""
     e = Joined((Clipped(own("a", 1), -1.0, 1.0), Largest(own("b", 2), (1.0, 2.0), ("x", "y"))))
-    body = "\n".join(terms([e], CWriter()))
-    members = "".join(member(q, q.name) + "\n" for q in quantities_of([e]))
-    head = f"#include <math.h>\ntypedef struct {{ {members} }} state;\n"
-    (tmp_path / "e.c").write_text(
-        head + "\n".join(helpers(body)) + f"\nvoid e(const state *now, float *raw) {{ int i; {body} }}\n"
-    )
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "e.so", tmp_path / "e.c", "-lm"], check=True)
-    function = ctypes.CDLL(str(tmp_path / "e.so")).e
+    run = compiled(e, tmp_path)
     for a, x, y in ((0.5, 3.0, -8.0), (math.nan, 1.0, 1.0), (2.0, math.nan, 1.0), (-2.0, 1.0, math.nan)):
-        got = (ctypes.c_float * 2)()
-        function((ctypes.c_float * 3)(a, x, y), got)
         wanted = e.evaluate({"a": torch.tensor([[a]]), "b": torch.tensor([[x, y]])})[0].tolist()
-        assert list(got) == pytest.approx(wanted, nan_ok=True)
+        assert run([a, x, y], [a, x, y]) == pytest.approx(wanted, nan_ok=True)
 
 
 def test_quaternions_of_matrices() -> None:

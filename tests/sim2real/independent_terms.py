@@ -70,7 +70,8 @@ def is_rotation(e: Values) -> bool:
 def frame_of(e: Values) -> str:
     """Axes in which an expression is given."""
     if e["kind"] == "turned":
-        return e["by"]["axes"] if frame_of(e["of"]) == e["by"].get("frame", "") else e["by"].get("frame", "")
+        outer = frame_of(e["by"])
+        return e["by"].get("axes", "heading") if frame_of(e["of"]) == outer else outer
     inner = e.get("of", e.get("a", {}))
     return e.get("frame", "") or ("" if isinstance(inner, list) or not inner else frame_of(inner))
 
@@ -133,8 +134,8 @@ def evaluate(e: Values, now: Values, before: Values) -> Vector:  # noqa: C901 - 
             return vector_of(rotation(part("end")) @ rotation(part("start")).T)
         case "turned" if is_rotation(e["of"]):
             matrix = rotation(part("by"))
-            back = frame_of(e["of"]) == e["by"].get("frame", "")
+            back = frame_of(e["of"]) == frame_of(e["by"])
             return quaternion((matrix.T if back else matrix) @ rotation(part("of")))
         case "turned":
-            return turn(part("by"), part("of"), back=frame_of(e["of"]) == e["by"].get("frame", ""))
+            return turn(part("by"), part("of"), back=frame_of(e["of"]) == frame_of(e["by"]))
     raise ValueError(f"an unknown expression, {e['kind']}")

@@ -286,3 +286,11 @@ def test_a_mesh_that_is_none_is_refused_by_a_sentence(tmp_path, template):
     file.write_text(re.sub(r"<(box|cylinder|sphere) [^>]*/>", '<mesh filename="a.stl"/>', file.read_text()))
     with pytest.raises(RookeryError, match=r"MuJoCo refuses .*invalid header in STL file"):
         load(file)
+
+
+def test_an_arm_with_a_nameless_joint_is_the_same_arm(tmp_path):
+    (tmp_path / "other").mkdir()
+    whole = load_arm(write_robot(tmp_path, "arm")).model
+    other = load_arm(write_robot(tmp_path / "other", "arm", change=('<joint name="roll"', '<joint name=""'))).model
+    assert np.array_equal(whole.home, other.home) and whole.armature == other.armature
+    assert len(set(other.joints)) == len(whole.joints) and "" not in other.joints

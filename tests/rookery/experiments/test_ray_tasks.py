@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,11 +123,63 @@ def test_a_head_that_does_not_answer_counts_as_gone_after_a_while(monkeypatch: p
         cluster.ended("reply")
 
 
+def test_each_answer_of_the_head_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    answers = [True]
+
+    def connect(*at: object) -> Any:
+        if not answers[0]:
+            raise ConnectionRefusedError
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr("rookery.experiments.ray_cluster.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("rookery.experiments.ray_cluster.socket.create_connection", connect)
+    cluster = connected(Ray())
+    for _ in range(3):
+        answers[0] = True
+        assert not cluster.ended("reply")
+        answers[0] = False
+        clock[0] += LOST_S
+        assert not cluster.ended("reply")
+        clock[0] += 2.0
+    with pytest.raises(RookeryError, match="the head of the Ray cluster"):
+        cluster.ended("reply")
+
+
+class Trained(Ray):
+    """With a training that goes on, and ends as told."""
+
+    def __init__(self, ended: bool, end: Exception | None = None) -> None:
+        super().__init__(end=end)
+        self.ended = ended
+
+    def wait(self, replies: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        return (replies, []) if self.ended else ([], replies)
+
+    def get(self, reply: Any) -> Any:
+        if self.end is not None:
+            raise self.end
+
+
+def test_a_training_goes_on_or_is_done_or_has_failed_with_the_cause() -> None:
+    """Ray's errors are tracebacks, whose last line has the cause."""
+    assert connected(Trained(False, Lost("cause"))).failure("reply") is None
+    assert connected(Trained(True)).failure("reply") == ""
+    assert connected(Trained(True, Lost("ray::fit()\n  File of Ray, line 1\nValueError: cause\n"))).failure(
+        "reply"
+    ) == ("ValueError: cause")
+    assert connected(Trained(True, Lost())).failure("reply"), "an error without words is none the less one"
+
+
 def test_machines_have_places_for_whole_workers() -> None:
     cluster = connected(Ray(8.0, 3.0, 0.0))
     for cpus, places in ((1.0, 11), (2.0, 5), (4.0, 2), (9.0, 0), (0.3, 36), (0.1, 110)):
         cluster.cpus = cpus
         assert cluster.places() == places
+    for size, shares in itertools.product((1.0, 3.0, 8.0), range(1, 100)):
+        cluster = connected(Ray(size))
+        cluster.cpus = size / shares
+        assert cluster.places() == shares, "rounding of the shares takes no place away"
 
 
 def test_a_lost_machine_may_come_back_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,6 +156,12 @@ def test_the_score_is_what_the_docs_say():
     margins = [side(0.5, "fail"), side(1.0, "pass"), side(1.0, "no effect"), side(1.0, "", None)]
     report = made(margins, found)
     assert report.score == pytest.approx(0.5 * ((0.5 + 1.0 + 0.0) / 3 + 0.6))
+    assert made([*margins, side(1.0, "")], found).score == report.score, (
+        "a factor that may be idle, and is, counts for nothing"
+    )
+    assert made([*margins, side(0.0, "")], found).score < report.score, (
+        "nominal physics fails: nothing of it is covered"
+    )
     assert report.failures == ["mass up", "mass up (no effect)", "combinations", "worst combination"]
     assert not report.passed
     good = made([side(1.0, "pass")], dataclasses.replace(found, success=0.8, worst_success=0.5))

@@ -84,6 +84,14 @@ def test_coverage_is_interpolated_between_the_last_success_and_the_first_failure
     assert Side("x", "m", 0.0, 4.0, None).coverage(0.9, 0.0) == 1.0
 
 
+@pytest.mark.parametrize("tried", [(4.0,), (1.0, 4.0), (2.0, 3.0), (1.0, 2.0, 3.0, 4.0)])
+def test_coverage_of_a_linear_law_is_where_it_crosses_whatever_was_tried(tried):
+    """The rate falls from 0.96 at nominal by 0.04 per unit, through 0.9 at 1.5: nominal itself is a point of the line."""
+    side = Side("x", "m", 0.0, 8.0, 6.0)
+    side.outcomes = {x: outcome(0.96 - 0.04 * x) for x in tried}
+    assert side.coverage(0.9, 0.96) == pytest.approx(1.5 / 6.0)
+
+
 def parameter(nominal: float, low: float, high: float, typical=None) -> Parameter:
     return Parameter("what", "m", nominal, low, high, lambda ids, values: None, (), typical)
 
@@ -101,6 +109,21 @@ def test_sides_go_to_four_times_what_is_required_as_far_as_the_factor_goes():
     }  # fmt: skip
     needed = [(s.factor, s.nominal, s.limit, s.required, s.unit) for s in sides_of(parameters, required, False)]
     assert needed == [("a", 1.0, 0.5, 0.5, "m"), ("a", 1.0, 1.25, 1.25, "m"), ("b", 0.0, 1.0, 1.0, "m")]
+
+
+@pytest.mark.parametrize("step", [0.0, 0.03, 0.25])
+@pytest.mark.parametrize("beyond", [True, False])
+def test_no_side_goes_past_what_the_factor_takes_whatever_is_required(step, beyond):
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        low, high = 0.0 if step else -rng.uniform(0.0, 2.0), rng.uniform(0.3, 2.0)
+        factor = parameter(0.0, low, high, (0.0, 0.5 * high))
+        wanted = Requirement(-rng.uniform(0.0, 3.0), rng.uniform(0.3, 3.0), "")
+        sides = sides_of({"x": factor}, {"x": wanted}, beyond, {"x": step})
+        assert {s.required for s in sides} == {end for end in (max(wanted.low, low), min(wanted.high, high)) if end}
+        for side in sides:
+            assert low <= side.required <= high and low <= side.limit <= high
+            assert all(low <= v <= high for v in side.next(0.9))
 
 
 def test_the_search_narrows_a_margin_to_a_quarter_in_each_round():

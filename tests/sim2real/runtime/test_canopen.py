@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import canopen
 import numpy as np
@@ -72,6 +73,21 @@ def test_each_transition_of_the_library_s_table() -> None:
         mask, value = State402.SW_MASK[after]
         assert axis.status & mask == value, (before, after)
         assert cia402.state_of(axis.status) == after.lower()
+
+
+def test_the_way_to_enabled_is_the_library_s() -> None:
+    for (before, after), word in State402.TRANSITIONTABLE.items():
+        if before == "QUICK STOP ACTIVE" or after != State402.next_state_indirect(before):
+            continue
+        state = before.lower()
+        if state not in ("start", cia402.NOT_READY, cia402.FAULT_REACTION):  # left without a word
+            assert cia402.word_towards_enabled(state, 0) == word, (before, after)
+    assert cia402.word_towards_enabled(cia402.QUICK_STOP, 0) == cia402.TO_DISABLE, "it ends the stop, and never goes on"
+    words = [0]
+    for _ in range(6):
+        words.append(cia402.word_towards_enabled(cia402.FAULT, words[-1]))
+    edges = [~a & b & cia402.TO_RESET for a, b in itertools.pairwise(words)]
+    assert sum(map(bool, edges)) == 3, "a fault that comes back is reset by another rising edge"
 
 
 def test_a_random_walk_never_enables_but_from_switched_on() -> None:
@@ -567,6 +583,23 @@ def test_answers_that_are_lost_are_asked_for_again(
 
 
 @pytest.mark.slow
+def test_another_master_is_known_by_each_frame_that_only_masters_send(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The network may be of other drives besides, which have their own masters."""
+    clock = itertools.count(0.0, 0.04)
+    monkeypatch.setattr("rookery.sim2real.links.canopen.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    link = CanopenLink.__new__(CanopenLink)
+    link.url, link._ids = "canopen://can0", [1, 2, 8]
+    refused = set()
+    for cob in range(0x800):
+        sent = iter([SimpleNamespace(arbitration_id=cob)])
+        link._bus = SimpleNamespace(recv=lambda left, sent=sent: next(sent, None))
+        try:
+            link._listen()
+        except RookeryError:
+            refused.add(cob)
+    assert refused == {0x080, 0x700 + 127, *(0x200 + node for node in link._ids)}
+
+
 def test_a_second_runtime_is_refused(reach_bundle: Path) -> None:
     with closing(CanReach(reach_bundle)) as flight:
         flight.begin()
