@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import keyword
 import re
 import string
@@ -65,6 +66,7 @@ def write_project(kind: str, name: str, template: str | None = None, out: Path |
         robot = {f"{module}.{kind}": _read(f"robot/{chosen}.{kind}.in") for kind in kinds}
         written = _write(folder, {path: string.Template(text).substitute(fields) for path, text in robot.items()})
         return Project(folder, written, (f"rookery robot {module}.urdf",))
+    _refuse_taken(module)
     contents = {
         "pyproject.toml": _read("pyproject.toml.in"),
         "README.md": _read(f"{kind}/README.md.in"),
@@ -87,6 +89,16 @@ def _read(name: str) -> str:
     """A template's text; "" where a template has nothing of its own."""
     file = files("rookery.templates").joinpath(*name.split("/"))
     return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
+def _refuse_taken(module: str) -> None:
+    """Raise RookeryError where the name imports another module, which the project's package would hide or be hidden by."""
+    spec = importlib.util.find_spec(module)
+    if spec is not None and spec.origin is not None:  # a mere folder has no origin
+        raise RookeryError(
+            f"'import {module}' is another package of this Python ({spec.origin}): choose a name of your own, such as "
+            f"my-{module.replace('_', '-')}."
+        )
 
 
 def _write(folder: Path, contents: dict[str, str]) -> tuple[Path, ...]:

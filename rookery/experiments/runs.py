@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.assets.near_names import nearest
 from rookery.experiments.zoo import zoo
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.untrusted import read_json
@@ -38,8 +39,10 @@ def find_run(run: Path) -> Path:
         beside = [f.parent.name for f in run.parent.glob("*/contract.json")]
         if str(run.parent) != "." and beside:
             raise unknown(f"run in {run.parent}", run.name, beside)
+        near = nearest(str(run), [*zoo()])
+        meant = f"did you mean {near!r}? Otherwise give" if near else "give"
         raise RookeryError(
-            f"there is no folder {str(run)!r}: give one that `rookery train` made, such as runs/drone-hover/{LATEST}, "
+            f"there is no folder {str(run)!r}: {meant} one that `rookery train` made, such as runs/drone-hover/{LATEST}, "
             f"or a policy of the zoo ({', '.join(zoo()) or 'which is empty'})."
         )
     if not (run / "contract.json").is_file():

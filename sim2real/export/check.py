@@ -129,9 +129,14 @@ def read_bundle_contract(folder: Path) -> Contract:
     if not folder.is_dir():
         raise RookeryError(f"{folder} is not a folder: give the folder that `rookery export RUN --out DIR` wrote.")
     contract = Contract.read(folder)
-    for files in bundle_files(contract).values():
+    for group, files in bundle_files(contract).items():
         for name in files.values():
             if not (folder / name).is_file():
+                if contract.groups[group].trained.c_refused:
+                    raise RookeryError(
+                        f"{folder} has no {name}, and its network has stages without C, so there is no whole bundle of it: "
+                        "`rookery gate RUN` compares its ONNX with the network."
+                    )
                 raise RookeryError(
                     f"{folder} has no {name}, so it is no whole bundle: `rookery export RUN --out DIR` without --target writes "
                     "one."

@@ -18,6 +18,7 @@ from rookery.cli.main import COMMANDS, guarded, main
 from rookery.cli.train import print_next_steps
 from rookery.experiments.runs import find_run, open_run
 from rookery.experiments.settings import RunSettings
+from rookery.experiments.zoo import zoo
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.video import read_video
 from rookery.tasks.registry import TASKS
@@ -207,6 +208,15 @@ def test_train_refuses_a_folder_in_use_and_one_it_cannot_write(run_folder, capsy
 
 def test_near_miss_of_a_run(run_folder, capsys):
     assert "did you mean 'first'?" in refused(capsys, "eval", run_folder.with_name("frist"))
+
+
+def test_near_miss_of_every_policy_that_comes_with_the_package(in_tmp):
+    """Two letters of each name change places; what is offered must be that policy."""
+    for name in zoo():
+        miss = name[:-2] + name[:-3:-1]
+        if miss not in zoo() and miss != name:
+            with pytest.raises(RookeryError, match=f"did you mean '{name}'"):
+                find_run(Path(miss))
 
 
 def test_the_folder_of_a_tasks_runs_is_refused_with_one_of_them(run_folder, capsys, in_tmp):

@@ -162,6 +162,15 @@ def test_names_and_folders_that_cannot_be_used_are_refused(in_tmp):
     assert [f.name for f in in_tmp.iterdir()] == ["full"]
 
 
+@pytest.mark.parametrize("name", ["torch", "rookery", "json", "sys"])
+def test_a_name_that_imports_something_else_is_refused(name, in_tmp):
+    """Inside of the project its package would hide that one from everything, or be hidden by it."""
+    with pytest.raises(RookeryError, match="another package"):
+        write_project("task", name)
+    assert not list(in_tmp.iterdir())
+    write_project("robot", name, FILES[0])  # files alone hide nothing
+
+
 def test_the_worked_task_has_the_signs_it_says(project):
     """A tilted pole falls further to its side, and a push moves the cart along x."""
     env = rookery.make(project, 2, config={"start_tilt": 0.0, "start_box_m": 0.0})

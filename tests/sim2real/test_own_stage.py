@@ -66,3 +66,19 @@ def test_wrong_c_of_it_is_its_own_fault(old: str, new: str, message: str, tmp_pa
 def test_a_helper_that_there_is_not_is_named(tmp_path: Path) -> None:
     with pytest.raises(RookeryError, match="unknown helper of a stage's C 'dens': did you mean 'dense'"):
         exported(tmp_path, "    def code(", '    helpers = ("dens",)\n\n    def code(')
+
+
+def test_a_network_without_c_is_refused_with_a_way_that_is_open(tmp_path: Path) -> None:
+    """Its whole bundle cannot be written, so the check of its ONNX does not send anybody there."""
+    file = tmp_path / "net.py"
+    file.write_text("import torch\n\n\ndef make(inputs, outputs):\n    return torch.nn.Linear(inputs, outputs)\n")
+    remember(f"{file}:make")
+    policy = Policy(standard(15, 3, module=f"{file}:make"))
+    policy.initialize(torch.Generator().manual_seed(0))
+    contract = build_contract(make_env(), {"drone": policy})
+    network = export_bundle({"drone": policy}, contract, tmp_path / "network", target="onnx")
+    with pytest.raises(RookeryError):
+        export_bundle({"drone": policy}, contract, tmp_path / "bundle")
+    with pytest.raises(RookeryError, match="rookery gate RUN") as refused:
+        check_bundle(network)
+    assert "--target" not in str(refused.value)
