@@ -61,7 +61,7 @@ class ShardPool:
         self._channels.append(ShardChannel(ours))
         with theirs:
             words = [str(n) for n in (theirs.fileno(), self._memory, parent)]
-            command = [sys.executable, "-m", "rookery.sim.envs.shard_process", *words]
+            command = [sys.executable, "-m", "rookery.sim.envs.shard_start", *words]
             env = os.environ | {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
             # Ctrl-C is for this process, which ends the others; they inherit what is blocked, from their first moment on.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, ())

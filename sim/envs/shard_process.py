@@ -1,14 +1,10 @@
-"""The process of one shard: it makes its VecEnv and answers the calls of a ShardedEnv until that closes the connection.
-
-python -m rookery.sim.envs.shard_process CONNECTION MEMORY PARENT      (two inherited descriptors, and a process id or 0)
-"""
+"""The process of one shard: it makes its VecEnv and answers the calls of a ShardedEnv until that closes the connection."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import socket
-import sys
 import traceback
 from typing import Any
 
@@ -20,7 +16,6 @@ from rookery.sim.env import Act
 from rookery.sim.envs.shard_messages import REPLY, Failure, ShardChannel, SharedStep
 from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
-from rookery.sim.parent import end_with
 
 
 class ShardServer:
@@ -174,14 +169,12 @@ def _described(e: Exception) -> Failure:
     )
 
 
-def main() -> None:
-    connection, memory, parent = map(int, sys.argv[1:])
-    if parent:
-        end_with(parent)
+def run(connection: int, memory: int) -> None:
+    """Answer all calls, and end the process.
+
+    Args:
+        connection, memory: descriptors of the socket and of the memory of all shards.
+    """
     torch.set_num_threads(1)
     serve(ShardChannel(socket.socket(fileno=connection), REPLY), memory)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

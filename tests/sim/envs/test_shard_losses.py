@@ -367,6 +367,24 @@ def test_processes_end_with_their_parent(how):
     assert left_in_memory() == before
 
 
+def test_a_process_is_tied_to_its_parent_before_it_loads_torch():
+    """Loading takes seconds on a busy machine, in which the parent may be killed."""
+    program = """
+import sys
+from rookery.sim.envs import shard_start
+loaded = "torch" in sys.modules
+shard_start.end_with = lambda parent: print(parent, loaded or "torch" in sys.modules, flush=True)
+sys.argv = ["", "0", "0", "17"]
+sys.modules["rookery.sim.envs.shard_process"] = None  # not to be reached
+try:
+    shard_start.main()
+except ImportError:
+    pass
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["17", "False"]
+
+
 @pytest.mark.parametrize("text", ["", "soon", "0", "-1", "nan"])
 def test_a_time_limit_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("ROOKERY_SHARD_TIMEOUT_S", text)
