@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import mujoco
+import numba
 import numpy as np
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from rookery.assets.panda import JOINTS, LOWER, TORQUE, UPPER
 from rookery.assets.scenery import box, table
 from rookery.robots.manipulators.action_kinds import action_kinds, find_action
-from rookery.robots.manipulators.chain import WORLDS_EACH
+from rookery.robots.manipulators.chain import WORLDS_EACH, few_threads
 from rookery.robots.manipulators.manipulator import Manipulator, add_manipulator
 from rookery.robots.manipulators.panda import PANDA
 from rookery.robots.manipulators.pose_search import PoseSearch, track_pose
@@ -363,3 +364,19 @@ def test_a_resumed_run_is_the_same(kind: str) -> None:
     act(one, 1)
     act(two, 1)
     assert torch.equal(one.pos, two.pos) and torch.equal(one.tool, two.tool) and torch.equal(one.grip, two.grip)
+
+
+def test_few_worlds_take_few_threads_and_give_them_back():
+    before = numba.get_num_threads()
+    seen = []
+
+    @few_threads
+    def kernel(first):
+        seen.append(numba.get_num_threads())
+        raise ValueError
+
+    for worlds in (1, 100_000):
+        with pytest.raises(ValueError):
+            kernel(np.zeros((worlds, 1)))
+        assert numba.get_num_threads() == before
+    assert seen == [1, before]

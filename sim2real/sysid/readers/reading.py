@@ -46,8 +46,8 @@ def read_table(path: Path) -> Table:
 
 
 def one_line(error: object) -> str:
-    """An error of another library as a part of one sentence."""
-    said = " ".join(str(error).split()).rstrip(".")
+    """An error of another library as a part of one sentence; its name where it says nothing."""
+    said = " ".join(str(error).split()).rstrip(".") or type(error).__name__
     return said if len(said) <= 200 else said[:197] + "..."
 
 

@@ -114,7 +114,9 @@ def test_damaged_and_unknown_files(tmp_path):
         ("b.csv", b"t\n", r"a line of names and lines of numbers"),
         ("c.csv", b"t,t\n1,2\n", r"two columns have the name 't'"),
         ("a.log", b"", r"of no kind that is read"),
-        ("a.mcap", b"no mcap", r"damaged MCAP"),
+        ("a.mcap", b"no mcap", r"damaged MCAP file: \w"),
+        ("b.mcap", b"", r"damaged MCAP file: \w"),
+        ("a.ulg", b"", r"damaged ULog file: \w"),
     ):
         (tmp_path / name).write_bytes(content)
         with pytest.raises(RookeryError, match=sentence):
