@@ -49,7 +49,9 @@ def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
     lines = [
         line
         for line in captured.err.splitlines()
-        if not line.startswith(("rookery: using ", "rookery: training ", "rookery: compiling "))
+        if not line.startswith(
+            tuple(f"rookery: {word} " for word in ("using", "training", "compiling", "functions compiled"))
+        )
     ]
     assert len(lines) == 1
     assert lines[0].startswith("rookery: ")

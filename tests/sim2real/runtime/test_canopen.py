@@ -388,16 +388,6 @@ def test_the_link_s_measurements_are_the_drives(reach_bundle: Path) -> None:
         assert reading.received == flight.link.heard
 
 
-def test_references_stay_within_the_drives_ranges(reach_bundle: Path) -> None:
-    """By a margin, so that no drive trips at the end of its range, whatever the policy asks for."""
-    with closing(CanReach(reach_bundle)) as flight:
-        flight.link.open(5.0)
-        limits = flight.link.drive._limits
-        joints = [(axis.limits.lower, axis.limits.upper) for axis in flight.vehicle.axes[:7]]
-        lower, upper = np.array(joints).T
-        assert (np.array(limits.lower) > lower + 1e-3).all() and (np.array(limits.upper) < upper - 1e-3).all()
-
-
 def stale(flight: CanReach) -> None:
     """Emergencies arrive, measurements do not."""
     flight.spoil = lambda cob, data: None if cob < 0x580 else data
