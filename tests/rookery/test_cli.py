@@ -458,6 +458,7 @@ def test_play_json(run_folder, capsys, in_tmp):
     )
     assert result["seconds"] == pytest.approx(0.2)
     assert result["frames"] == 6
+    assert "against" not in result and "played_as" not in result
     assert Path(result["path"]).stat().st_size > 100
     assert Path("sheet.png").read_bytes().startswith(b"\x89PNG")
     assert "did you mean 'chase'?" in refused(capsys, "play", run_folder, "--out", "a.mp4", "--camera", "chas")

@@ -324,3 +324,19 @@ def test_differences_of_choices_count_by_how_much_less_likely_they_are() -> None
     off = np.array([[1.0, 0.0, 1.0, 1.0, -3.0, 50.0, 20.0]])
     near = off + np.array([[0, 0, 0, 0, 3e-4, 0, 1e-3]])
     assert row_differences(near, off, sizes)[0] == pytest.approx(1e-4), "3e-4 of 3, not 1e-3 of 20"
+
+
+@pytest.mark.parametrize("kind", ["masked", "mixed, masked"])
+def test_golden_masks_have_all_kinds_of_rows(kind: str) -> None:
+    """All options; one alone of each choice, each in its turn; and now and then none of one choice."""
+    stage = Choose.of(ACTIONS[kind])
+    assert stage is not None
+    found = stage.golden_masks(400, np.random.default_rng(0))
+    assert found.shape == (400, stage.options)
+    parts = np.split(found, np.cumsum(stage.sizes)[:-1], axis=1)
+    assert found.all(1).sum() >= 100
+    for part in parts:
+        alone = part[part.sum(1) == 1]
+        assert alone.any(0).all(), "each option is at some time the only one"
+        assert 0 < (~part.any(1)).sum() < 40
+        assert ((part.sum(1) > 1) & ~part.all(1)).any() or part.shape[1] == 2
