@@ -101,6 +101,28 @@ def test_a_finger_may_slide_the_other_way(tmp_path, side):
     assert (np.diff(np.linalg.norm(left - right, axis=1)) > 0.0).all()
 
 
+BASE_MASS = '<mass value="4"/><inertia ixx="0.01493" iyy="0.01493" izz="0.0128" ixy="0" ixz="0" iyz="0"/>'
+NO_MASS = '<mass value="0"/><inertia ixx="0" iyy="0" izz="0" ixy="0" ixz="0" iyz="0"/>'
+MARK = f"""
+  <link name="mark"><inertial>{NO_MASS}</inertial></link>
+  <joint name="marked" type="fixed"><parent link="hand"/><child link="mark"/><origin xyz="0 0 0.02"/></joint>
+</robot>"""
+
+
+@pytest.mark.parametrize("change", [(BASE_MASS, NO_MASS), ("</robot>", MARK)], ids=["base", "frame"])
+def test_links_that_do_not_move_may_weigh_nothing(tmp_path, change):
+    """Whose <inertial> says 0, as exporters of CAD programs write them; what moves is as before."""
+    moving = []
+    for folder, changed in ((tmp_path / "without", None), (tmp_path / "with", change)):
+        folder.mkdir()
+        m = load_arm(write_robot(folder, "arm", change=changed)).model
+        model = m.spec().compile()
+        bodies = model.jnt_bodyid
+        moving.append((model.body_mass[bodies], model.body_inertia[bodies]))
+    for found, want in zip(*moving, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
 def test_the_templates_arm(tmp_path):
     """Six joints: its numbers are those of the file, its gains those of the rule."""
     file = write_robot(tmp_path, "arm")
