@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.experiments.judging import judging, own_code, require_registered
-from rookery.experiments.match_env import CONTROLLER
 from rookery.experiments.run_env import make_env
 from rookery.experiments.runs import open_run
 from rookery.experiments.sent_policies import SentPolicies
@@ -116,11 +115,12 @@ def gate_policies(
     chosen = profile_of(contract.task_id) if profile is None else profile
     if mapper is not None:
         open_env = functools.partial(_open_sent, SentPolicies.of(policies, contract))
-    judge = Gate(open_env, chosen, settings, policies, contract, note, mapper)
-    report = judge.run(name)
-    lines = [*judged.lines(), *(f"the {team} are played by the controller of {judge.task}" for team in judge.opponents)]
-    known = judged.to_json() | {"opponents": dict.fromkeys(judge.opponents, CONTROLLER)}
-    return dataclasses.replace(report, judged_by=known, not_as_registered=lines)
+    report = Gate(open_env, chosen, settings, policies, contract, note, mapper).run(name)
+    lines = [
+        *judged.lines(),
+        *(f"the {team} are played by the controller of {report.task}" for team in report.opponents),
+    ]
+    return dataclasses.replace(report, judged_by=judged.to_json(), not_as_registered=lines)
 
 
 def _refuse_simulated(policies: Mapping[str, Policy]) -> None:

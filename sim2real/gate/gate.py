@@ -20,7 +20,7 @@ from rookery.sim2real.gate.exported import TOLERANCE, Compared, NativeAct, compi
 from rookery.sim2real.gate.factors import LOOKS, NOT_SWEPT, undeclared
 from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.onnx_answers import onnx_difference
-from rookery.sim2real.gate.opponents import Opponents
+from rookery.sim2real.gate.opponents import OpposingTeams
 from rookery.sim2real.gate.profile import Profile, load_profile
 from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Figure, Margin, Report
 from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
@@ -76,11 +76,8 @@ class Gate:
         mapper: plays batches of points and other cases at once, with the same results, such as the `map` of
             `concurrent.futures` or of a cluster, which must be able to send `open_env`; None plays all here, one by one.
 
-    Attributes:
-        opponents: teams of a game that the task's controller plays; the policy plays the first.
-
     Raises:
-        RookeryError: an unknown profile or factor, a range beyond what the task takes, too few episodes, or as `Opponents`.
+        RookeryError: an unknown profile or factor, a range beyond what the task takes, too few episodes, or as `OpposingTeams`.
     """
 
     def __init__(
@@ -102,7 +99,7 @@ class Gate:
             every = env.randomization.parameters
             nothing = undeclared(env.groups)
             self._meanings = {ACTION_CHANGE: MEANING, **env.deployment().metrics}
-            self.opponents = Opponents(env).teams if env.teams else ()
+            self._opponents = list(OpposingTeams(env).teams) if env.teams else []
         finally:
             env.close()
         self._steps = {k: p.step for k, p in every.items() if p.step}
@@ -171,7 +168,7 @@ class Gate:
             self.profile.success, cases, [self._margin(side, nominal, idle) for side in sides], combinations,
             self.profile.combinations, self.profile.worst, self._lacking(wanted, nominal), idle,
             wider, episodes_run, round(time.perf_counter() - start, 2), self._figures(nominal),
-            self._left_out(),
+            self._left_out(), opponents=self._opponents,
         )  # fmt: skip
 
     def _left_out(self) -> list[str]:

@@ -11,7 +11,7 @@ from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
 
-class Opponents:
+class OpposingTeams:
     """Agents of all teams but the first, for which the task's controller acts.
 
     Args:

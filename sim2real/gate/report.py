@@ -124,6 +124,7 @@ class Report:
         not_as_registered: what people should know of what judged, one line each: values that belong to the policy, values of
             the training in whose place the registered ones stand, a task's file.
         judged_by: the same as JSON values, with the task's code.
+        opponents: teams of a game that the task's controller played.
     """
 
     task: str
@@ -149,6 +150,7 @@ class Report:
     left_out: list[str] = field(default_factory=list)
     not_as_registered: list[str] = field(default_factory=list)
     judged_by: dict[str, Any] = field(default_factory=dict)
+    opponents: list[str] = field(default_factory=list)
 
     @property
     def failures(self) -> list[str]:

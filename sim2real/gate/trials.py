@@ -23,7 +23,7 @@ from rookery.sim.specs import Group
 from rookery.sim.threads import one_thread_each
 from rookery.sim2real.gate.factors import complete
 from rookery.sim2real.gate.intervals import wilson
-from rookery.sim2real.gate.opponents import Opponents
+from rookery.sim2real.gate.opponents import OpposingTeams
 
 Point = Mapping[str, float]
 """Values of factors by name; the others are nominal."""
@@ -94,12 +94,12 @@ class Trials:
     Args:
         env: with `starts` equal to `episodes` and a whole number of times as many worlds; all its factors are drawn, at their
             nominal values.
-        act: the policy; in a game it plays the first team, see `Opponents`.
+        act: the policy; in a game it plays the first team, see `OpposingTeams`.
         episodes: E, at each point.
         seed: of the episodes.
 
     Raises:
-        RookeryError: the task does not say what success is, or as `Opponents`.
+        RookeryError: the task does not say what success is, or as `OpposingTeams`.
     """
 
     def __init__(self, env: VecEnv, act: Act, episodes: int, seed: int = 0) -> None:
@@ -114,7 +114,7 @@ class Trials:
         self._names = env.randomization.names
         self._nominal = np.array([self.parameters[name].nominal for name in self._names], np.float32)
         self.episodes_run = 0
-        self._opponents = Opponents(env) if env.teams else None
+        self._opponents = OpposingTeams(env) if env.teams else None
 
     def run(self, points: Sequence[Point], seed: int | None = None) -> list[Outcome]:
         """The outcome of each point, over the same E episodes.
@@ -210,7 +210,7 @@ class _Changes:
         opponents: whose actions are not counted.
     """
 
-    def __init__(self, num_envs: int, groups: Mapping[str, Group], opponents: Opponents | None) -> None:
+    def __init__(self, num_envs: int, groups: Mapping[str, Group], opponents: OpposingTeams | None = None) -> None:
         self._opponents = opponents
         # which of a world's components are indices of options
         every = {

@@ -274,6 +274,10 @@ def test_too_few_episodes_are_refused(tmp_path, episodes, message):
     [
         ({"payload": (0.0, 1.0)}, r"has none of the factors of the profile \S*toy\.toml: "),
         ({"offset": (0.0, 1.5)}, r"asks for offset from 0 to 1.5, and toy can be tested from 0 to 1 \(m\)"),
+        (
+            {"offset": (0.0, 0.0), "friction": (0.8, 0.8)},
+            r"holds all factors at their nominal values: widen \[factors\.friction",
+        ),
         ({"friction": (0.01, 1.0)}, "friction from 0.01 to 1, and toy can be tested from 0.05 to 3"),
     ],
 )
