@@ -113,6 +113,31 @@ def test_turning_comes_out_as_commanded(axis):
     assert [twist[1].item(), -twist[0].item()] == pytest.approx(wanted[0, 0].tolist(), abs=1e-3)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_state_in_which_late_commands_act_is_the_engine_s(seed):
+    """Rotors that lag, torques of all axes; and the turning that is seen is what the next physics step makes."""
+    env = rookery.make("volley-solo-bump", 1)
+    env.reset()
+    drones = env.task.drones
+    generator = torch.Generator().manual_seed(seed)
+    actions = torch.tensor(drones.spec.neutral) + torch.rand(1, 1, 4, generator=generator) - 0.5
+    for _ in range(2):
+        env.step(actions)
+    steering = Steering(drones, DT, Tolerance(), FlightLimits())
+    given = drones.physical(actions)
+    for _ in range(2):
+        steering.note(given, torch.tensor([drones.physics_steps]))
+    before = drones.bodies.state.clone()
+    steering.look()
+    seen = steering.state.clone()
+    env.step(actions)
+    after = drones.bodies.state
+    turned = (after - before)[..., 10:13]
+    assert turned.abs().amin() > 1e-4, "all axes turn"
+    assert ((seen - after)[..., 10:13].abs() < 0.05 * turned.abs()).all()
+    assert (seen - after).abs().amax() < 2e-3
+
+
 @pytest.mark.parametrize("drag", [0.0, 0.02])
 def test_a_stroke_sends_the_ball_to_its_target(drag):
     ball = torch.tensor([[1.0, 0.5, 4.0, -1.0, 0.3, 1.0]])

@@ -9,6 +9,7 @@ from sampled import slow_but
 import rookery
 from rookery.robots.drones.drone import GRAVITY
 from rookery.sim.errors import RookeryError
+from rookery.tasks.volleyball import rally
 from rookery.tasks.volleyball.skill import NAMES, SKILLS
 
 
@@ -113,6 +114,19 @@ def test_a_miss_is_judged_by_where_the_ball_really_comes_down():
     known = ~down.isnan()
     assert known.sum() >= 8
     assert (down - off)[known].abs().max() < 0.03
+
+
+def test_a_ball_that_lands_costs_only_who_was_to_play_it():
+    """Not a drone that goes somewhere, and not one that has hit."""
+    env = rookery.make("volley-skill", 4, seed=0)
+    env.reset()
+    task = env.task
+    going, hit = torch.tensor([False, True, False, True]), torch.tensor([-1, -1, 3, 3])
+    task.kind[:] = torch.where(going, NAMES.index("go"), NAMES.index("set"))
+    task.hit_at[:] = hit
+    task.referee.fault[:] = rally.BALL_LANDED
+    assert task.going.tolist() == going.tolist()
+    assert task.rewards()["drone"]["ball_fault"].flatten().tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_a_high_level_chooses_among_the_skills_of_who_may_play():
