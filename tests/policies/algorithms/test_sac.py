@@ -30,6 +30,14 @@ def test_log_probabilities_are_those_of_a_transformed_distribution() -> None:
     assert torch.isfinite(squashed_sample(mean * 100, log_std, noise)[1]).all()
 
 
+def test_samples_of_any_shape_are_those_of_their_rows() -> None:
+    rows = torch.randn(3, 24, 3, generator=torch.Generator().manual_seed(1))
+    want = squashed_sample(*rows)
+    found = squashed_sample(*rows.view(3, 2, 4, 3, 3))
+    for one, other in zip(found, want, strict=True):
+        torch.testing.assert_close(one.flatten(0, 2), other)
+
+
 def test_the_density_integrates_to_one() -> None:
     u = torch.linspace(-9.0, 9.0, 200_001, dtype=torch.float64)[:, None]
     mean = torch.full_like(u, 0.3)

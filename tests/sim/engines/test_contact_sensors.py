@@ -121,6 +121,23 @@ def test_each_body_gets_its_own_contacts(make: Make):
     assert 0.09 + 0.9 / 4.3 < touch.when[0, 1] < 0.09 + 0.9 / 3.5 + 0.011
 
 
+def test_other_contacts_count_for_nothing(make: Make):
+    """A bounce off the ground, of which there is no sensor."""
+    spec = mujoco.MjSpec()
+    for name, size, pos in (
+        ("left", [0.05, 2, 2], [-2.0, 0, 0]), ("right", [0.05, 2, 2], [2.0, 0, 0]), ("floor", [1, 1, 0.1], [0, 0, -0.35]),
+    ):  # fmt: skip
+        spec.worldbody.add_geom(name=name, type=mujoco.mjtGeom.mjGEOM_BOX, size=size, pos=pos)
+    scene = Scene(lambda: spec.copy(), dt=0.001)
+    scene.add(lambda: ball(RADIUS, MASS, restitution=0.8, contact_time=0.01), "ball")
+    scene.add_contact_sensor("ball/ball", ["right", "left"])
+    w = make(scene)
+    touch = w.contact_sensor("ball/ball", ["right", "left"])
+    w.step(280)
+    assert w.bodies(["ball/base"]).lin_vel[0, 0, 2] > 0.0, "it has bounced"
+    assert touch.impulse.tolist() == [[0.0, 0.0]] and touch.when.tolist() == [[math.inf, math.inf]]
+
+
 def test_a_view_takes_its_pairs_in_any_order(make: Make):
     w = make(walls())
     state = w.bodies(["ball/base"])

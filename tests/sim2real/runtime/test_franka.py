@@ -329,6 +329,20 @@ def test_a_motion_that_is_stopped_is_told_that_it_was_preempted(client: Client) 
     assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48), 9)[0] == fci.MOTION_STARTED
 
 
+def test_other_orders_do_not_stop_a_motion(client: Client) -> None:
+    client.hello()
+    assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48), 7)[0] == fci.MOTION_STARTED
+    row = np.zeros(1, fci.COMMAND)
+    row["q_c"] = client.vehicle.monitor.position
+    for kind in (fci.GET_ROBOT_MODEL, fci.SET_LOAD):
+        row["message_id"] = client.server._sent
+        client.udp.sendto(row.tobytes(), ("127.0.0.1", client.server._udp.socket.getsockname()[1]))
+        client.ask(kind, b"", 8)
+        assert client.vehicle.mode == "setpoints"
+    assert client.ask(fci.STOP_MOVE, b"", 9)[0] == fci.SUCCESS
+    assert client.vehicle.mode != "setpoints"
+
+
 def test_damaged_messages_change_nothing(client: Client) -> None:
     """Random bytes and good headers with wild payloads by TCP, by UDP while it moves: no error, and it stays finite."""
     rng = random.Random(4)
