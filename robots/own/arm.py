@@ -101,6 +101,7 @@ class _ArmBuilder:
         strip(self.spec)
         chain = find_chain(file, self.spec, named)
         self.joints = tuple(j.name for j in chain)
+        checks.check_driven(self.source, self.joints)
         last = chain[-1].parent
         slides = find_fingers(last)
         self.fingers = tuple(j.name for j in slides)

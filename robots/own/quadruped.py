@@ -97,6 +97,7 @@ class _QuadrupedBuilder:
         legs = find_legs(source.path, model)
         hinges = [j for leg in legs for j in leg]
         self.joints = tuple(model.joint(j).name for j in hinges)
+        checks.check_driven(source, self.joints)
         take_refs(source.path, self.spec, self.joints)
         self.links = tuple(model.body(int(model.jnt_bodyid[j])).name for j in hinges)
         self.mass = float(model.body_mass.sum())
