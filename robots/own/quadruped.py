@@ -17,7 +17,7 @@ from rookery.assets.scenery import ground
 from rookery.robots.own import checks
 from rookery.robots.own.legs import check_family, corners, find_legs, forward, guess_home, mirror_of, same_sides, tip_of
 from rookery.robots.own.parts import home_key, keys_of, motors_of, name_all, strip, take_refs
-from rookery.robots.own.placeholders import without_placeholders
+from rookery.robots.own.placeholders import wide_limits, without_placeholders
 from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
 from rookery.robots.own.settings import RobotSettings
@@ -106,6 +106,7 @@ class _QuadrupedBuilder:
         self.limits[[self.joints.index(n) for n in free]] = (-math.pi, math.pi)
         if free:
             self.notes.append(f"{len(free)} joints have no limits: from -pi to pi rad is taken.")
+        self.warnings += wide_limits(source.path, self.joints, self.limits)
         self._add_feet(model)
 
     def _add_feet(self, model: mujoco.MjModel) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import mujoco
@@ -196,6 +197,28 @@ def test_a_joint_that_follows_another_is_not_driven(template, follower, leader, 
     file = write_robot(tmp_path, template, change=(at, f'{at}<mimic joint="{leader}" multiplier="-1"/>'))
     with pytest.raises(RookeryError, match=f"joint '{follower}' follows '{leader}'"):
         load(str(file))
+
+
+@pytest.mark.parametrize(("template", "joint"), [("arm", "roll"), ("quadruped", "lf_abduction")])
+def test_limits_in_degrees_are_warned_of(template, joint, tmp_path):
+    """As of rad they are no limits; those of the templates and of wrists that turn by 450 degrees pass."""
+
+    def warned(name: str, factor: float) -> bool:
+        folder = tmp_path / name
+        folder.mkdir()
+        file = write_robot(folder, template)
+        root = ET.fromstring(file.read_text())
+        limit = root.find(f"joint[@name='{joint}']/limit")
+        assert limit is not None
+        for end in ("lower", "upper"):
+            limit.set(end, str(factor * float(limit.get(end, ""))))
+        file.write_text(ET.tostring(root, encoding="unicode"))
+        warnings = [w for w in load(str(file), name=f"{template}_{name}").warnings if "position" in w]
+        return any(joint in w and "my_robot.urdf has degrees" in w for w in warnings)
+
+    assert not warned("radians", 1.0)
+    assert not warned("wrist", np.deg2rad(450.0) / 2.9)
+    assert warned("degrees", np.rad2deg(1.0))
 
 
 def test_joints_that_are_not_driven_may_follow(tmp_path):
