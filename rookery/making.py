@@ -32,6 +32,7 @@ from rookery.sim.randomization import ranges as randomization
 from rookery.sim.randomization.distributions import Held
 from rookery.sim.randomization.draw_log import SUFFIXES, DrawLog
 from rookery.sim.threads import limit_kernel_threads
+from rookery.sim.torch_defaults import check_default_device, check_default_dtype
 from rookery.sim.values import plain
 from rookery.tasks.registry import TaskEntry, find
 
@@ -111,9 +112,9 @@ def make(
         RookeryError: a name, number or value that does not exist or fit, with the way out.
     """
     seed = check_seed(0 if seed is None else seed)
-    _check_arguments(fixed, config, weights)
     target = find_device(device)
     entry = find(task)
+    _check_arguments(fixed, config, weights)
     if entry.members:
         if starts or skills is not None or shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: no shards, starts or skills.")
@@ -315,11 +316,13 @@ def _read_log(task: str, randomize: str, num_envs: int, seed: int) -> DrawLog | 
 
 
 def _check_arguments(fixed: Any, config: Any, weights: Any) -> None:
-    """Refuse values of a wrong type, which would fail deep inside.
+    """Refuse values of a wrong type, and defaults of torch that a task's file may have changed: both would fail deep inside.
 
     Raises:
-        RookeryError: naming the argument.
+        RookeryError: naming the argument, or the default.
     """
+    check_default_dtype()
+    check_default_device()
     if config is not None and not isinstance(config, dict):
         raise RookeryError(f'config must be a dict such as {{"episode_s": 5.0}}, got {config!r}.')
     for argument, values in (("fixed", fixed), ("weights", weights)):

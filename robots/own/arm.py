@@ -34,7 +34,7 @@ from rookery.robots.own.arm_links import (
     tool_between,
 )
 from rookery.robots.own.parts import motors_of, name_all, name_bodies, strip, take_refs
-from rookery.robots.own.placeholders import without_placeholders
+from rookery.robots.own.placeholders import wide_limits, without_placeholders
 from rookery.robots.own.postures import Postures, search
 from rookery.robots.own.reading import BASE, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
@@ -101,6 +101,7 @@ class _ArmBuilder:
         strip(self.spec)
         chain = find_chain(file, self.spec, named)
         self.joints = tuple(j.name for j in chain)
+        checks.check_driven(self.source, self.joints)
         last = chain[-1].parent
         slides = find_fingers(last)
         self.fingers = tuple(j.name for j in slides)
@@ -266,6 +267,7 @@ class _ArmBuilder:
         if free:
             ranges[free] = (-math.pi, math.pi)
             self.notes.append(f"{len(free)} joints have no limits: from -pi to pi rad is taken.")
+        self.warnings += wide_limits(self.path, self.joints, ranges)
         return ranges[:, 0].copy(), ranges[:, 1].copy()
 
     def _torque(self, model: mujoco.MjModel) -> list[float]:

@@ -205,6 +205,23 @@ def _apart(model: mujoco.MjModel, first: int, second: int) -> int:
     return min(i + j for i, x in enumerate(a) for j, y in enumerate(b) if x == y)
 
 
+def check_driven(source: Source, joints: Sequence[str]) -> None:
+    """Refuse to drive a joint that the file lets follow another one, or hold: the robot has no motor there.
+
+    Raises:
+        RookeryError: naming the first such joint.
+    """
+    joint_equality = mujoco.mjtEq.mjEQ_JOINT
+    held = {e.name1: e.name2 for e in source.spec.equalities if e.type == joint_equality and e.active}
+    for name, leader in (held | dict(source.mimics)).items():
+        if name in joints:
+            does = f"follows {leader!r}" if leader else "is held"
+            raise RookeryError(
+                f"{source.path}: joint {name!r} {does} (<mimic> or <equality>), and tasks here give it its own motor: take "
+                "that out of the file where the robot has such a motor, or use the robot for what it is (docs/own_robot.md)."
+            )
+
+
 def check_inertia(model: mujoco.MjModel) -> list[str]:
     """Notes on bodies whose inertia does not fit the size of their shapes."""
     notes = []

@@ -17,7 +17,7 @@ from rookery.assets.scenery import ground
 from rookery.robots.own import checks
 from rookery.robots.own.legs import check_family, corners, find_legs, forward, guess_home, mirror_of, same_sides, tip_of
 from rookery.robots.own.parts import home_key, keys_of, motors_of, name_all, strip, take_refs
-from rookery.robots.own.placeholders import without_placeholders
+from rookery.robots.own.placeholders import wide_limits, without_placeholders
 from rookery.robots.own.reading import BASE, Source, read, stamp
 from rookery.robots.own.result import OwnRobot, plain_name
 from rookery.robots.own.settings import RobotSettings
@@ -97,6 +97,7 @@ class _QuadrupedBuilder:
         legs = find_legs(source.path, model)
         hinges = [j for leg in legs for j in leg]
         self.joints = tuple(model.joint(j).name for j in hinges)
+        checks.check_driven(source, self.joints)
         take_refs(source.path, self.spec, self.joints)
         self.links = tuple(model.body(int(model.jnt_bodyid[j])).name for j in hinges)
         self.mass = float(model.body_mass.sum())
@@ -105,6 +106,7 @@ class _QuadrupedBuilder:
         self.limits[[self.joints.index(n) for n in free]] = (-math.pi, math.pi)
         if free:
             self.notes.append(f"{len(free)} joints have no limits: from -pi to pi rad is taken.")
+        self.warnings += wide_limits(source.path, self.joints, self.limits)
         self._add_feet(model)
 
     def _add_feet(self, model: mujoco.MjModel) -> None:

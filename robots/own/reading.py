@@ -46,6 +46,7 @@ class Source:
         unlimited: revolute joints of a URDF without limits of position.
         notes: what was left out, in sentences.
         motors: by link, what the motors of an SDF say.
+        mimics: by joint of a URDF, the joint that its <mimic> follows. MuJoCo leaves that out without a word.
         centres: m, of a URDF's links, in each link's frame: where its <inertial> is.
     """
 
@@ -58,6 +59,7 @@ class Source:
     unlimited: tuple[str, ...] = ()
     centres: Mapping[str, Vector] = field(default_factory=dict)
     motors: Mapping[str, SdfMotor] = field(default_factory=dict)
+    mimics: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_file(name: str) -> bool:
@@ -142,7 +144,10 @@ def _read_urdf(path: Path, robot: ET.Element, floating: bool, rpy: Vector) -> So
         name for name, limit in limits.items()
         if kinds[name] == "revolute" and (limit is None or float(limit.get("lower", 0)) >= float(limit.get("upper", 0)))
     )  # fmt: skip
-    return Source(path, robot.get("name") or path.stem, spec, efforts, speeds, tuple(notes), unlimited, centres)
+    found = ((j.get("name", ""), j.find("mimic")) for j in robot.findall("joint"))
+    mimics = {name: mimic.get("joint", "") for name, mimic in found if mimic is not None}
+    name = robot.get("name") or path.stem
+    return Source(path, name, spec, efforts, speeds, tuple(notes), unlimited, centres, mimics=mimics)
 
 
 def _rename_link(robot: ET.Element, old: str, new: str) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from rookery.sim.actions import require_numbers
 from rookery.sim.adapters.agents import final_states
 from rookery.sim.adapters.seeding import seed_for
-from rookery.sim.adapters.spaces import one_number, table
+from rookery.sim.adapters.spaces import one_number, plain, table
 from rookery.sim.env import Env
 from rookery.sim.errors import RookeryError
 
@@ -153,7 +153,8 @@ def row_actions(actions: Any, shape: tuple[int, int], device: torch.device | str
     try:
         tensor = actions
         if not (isinstance(tensor, Tensor) and tensor.dtype is torch.float32 and tensor.device == device):
-            tensor = torch.as_tensor(actions, dtype=torch.float32, device=device)
+            given = plain(np.asarray(actions, np.float32)) if isinstance(actions, np.ndarray) else actions
+            tensor = torch.as_tensor(given, dtype=torch.float32, device=device)
     except (TypeError, ValueError, RuntimeError) as e:
         raise RookeryError(f"actions must be numbers of shape {shape}, got {type(actions).__name__}.") from e
     if tensor.shape != shape:

@@ -105,9 +105,12 @@ def action_tensor(action: Any, shape: tuple[int, ...], agents: tuple[int, int, i
         ) from e
     if array.shape != shape:
         raise RookeryError(f"an action must have shape {shape}, got {array.shape}.")
-    if not array.flags.writeable:
-        array = array.copy()  # torch warns of others
-    return torch.from_numpy(array.reshape(agents))
+    return torch.from_numpy(plain(array).reshape(agents))
+
+
+def plain(array: Array) -> Array:
+    """An array as torch takes it, which refuses negative strides, as of `numpy.flip`, and warns of read-only ones."""
+    return array if array.flags.carray else array.copy()
 
 
 def action_of(action: Any, spec: ActionSpec, worlds: tuple[int, ...], agents: int) -> Tensor:

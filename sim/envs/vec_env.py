@@ -36,6 +36,7 @@ from rookery.sim.randomization.ranges import Randomization, Range
 from rookery.sim.sensors.sensor import Sensors
 from rookery.sim.task import Task, by_name, declared_groups
 from rookery.sim.threads import one_thread_each
+from rookery.sim.torch_defaults import check_default_dtype
 from rookery.sim.world import World
 
 if TYPE_CHECKING:
@@ -340,8 +341,9 @@ class VecEnv(Buffers, TaskEnv):
             self.world.close()
 
     def _check_open(self) -> None:
-        """Refuse a closed environment, and one whose engine's threads stayed in another process."""
+        """Refuse a closed environment, one whose engine's threads stayed in another process, and doubles by default."""
         if self._closed:
             raise RookeryError("this environment is closed: make a new one.")
         if os.getpid() != self._process:
             raise RookeryError("this environment was made before a fork: make it in the process that steps it.")
+        check_default_dtype()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import mujoco
@@ -207,6 +208,66 @@ def test_defects_are_sentences(change, message, tmp_path):
     file = write_robot(tmp_path, "arm", change=change)
     with pytest.raises(RookeryError, match=message):
         load_arm(file)
+
+
+@pytest.mark.parametrize(
+    ("template", "follower", "leader"), [("arm", "elbow", "lift"), ("quadruped", "lf_knee", "lf_hip")]
+)
+def test_a_joint_that_follows_another_is_not_driven(template, follower, leader, tmp_path):
+    """MuJoCo reads a URDF without its <mimic>, and the robot would stand and move as if it had one more motor."""
+    at = f'<joint name="{follower}" type="revolute">'
+    file = write_robot(tmp_path, template, change=(at, f'{at}<mimic joint="{leader}" multiplier="-1"/>'))
+    with pytest.raises(RookeryError, match=f"joint '{follower}' follows '{leader}'"):
+        load(str(file))
+
+
+@pytest.mark.parametrize(("template", "joint"), [("arm", "roll"), ("quadruped", "lf_abduction")])
+def test_limits_in_degrees_are_warned_of(template, joint, tmp_path):
+    """As of rad they are no limits; those of the templates and of wrists that turn by 450 degrees pass."""
+
+    def warned(name: str, factor: float) -> bool:
+        folder = tmp_path / name
+        folder.mkdir()
+        file = write_robot(folder, template)
+        root = ET.fromstring(file.read_text())
+        limit = root.find(f"joint[@name='{joint}']/limit")
+        assert limit is not None
+        for end in ("lower", "upper"):
+            limit.set(end, str(factor * float(limit.get(end, ""))))
+        file.write_text(ET.tostring(root, encoding="unicode"))
+        warnings = [w for w in load(str(file), name=f"{template}_{name}").warnings if "position" in w]
+        return any(joint in w and "my_robot.urdf has degrees" in w for w in warnings)
+
+    assert not warned("radians", 1.0)
+    assert not warned("wrist", np.deg2rad(450.0) / 2.9)
+    assert warned("degrees", np.rad2deg(1.0))
+
+
+def test_joints_that_are_not_driven_may_follow(tmp_path):
+    """A gripper's second finger follows the first in most files, and a held joint stays where it is."""
+    at = '<joint name="finger_right" type="prismatic">'
+    file = write_robot(tmp_path, "arm", change=(at, f'{at}<mimic joint="finger_left"/>'))
+    assert load_arm(file).model.fingers == ("finger_left", "finger_right")
+    at = '<joint name="spin" type="revolute">'
+    file = write_robot(tmp_path, "arm", change=(at, f'{at}<mimic joint="pitch"/>'))
+    with pytest.raises(RookeryError, match="'spin' follows 'pitch'"):
+        load_arm(file)
+    named = load_arm(file, joints=["turn", "lift", "elbow", "roll", "pitch"], tool="hand", tool_offset=[0.0, 0.0, 0.1])
+    assert "spin" in " ".join(named.notes) and len(named.model.joints) == 5
+
+
+@pytest.mark.parametrize("other", ["lift", ""])
+def test_an_mjcf_arm_whose_joint_is_coupled_is_refused(other, tmp_path):
+    m = load_arm(write_robot(tmp_path, "arm")).model
+    spec = m.spec(drive="torque")
+    coupling = spec.add_equality(type=mujoco.mjtEq.mjEQ_JOINT, name1="elbow", name2=other)
+    coupling.active = False
+    (tmp_path / "free.xml").write_text(spec.to_xml())
+    assert load_arm(tmp_path / "free.xml", tool="tcp").model.joints == m.joints
+    coupling.active = True
+    (tmp_path / "coupled.xml").write_text(spec.to_xml())
+    with pytest.raises(RookeryError, match="joint 'elbow' " + ("follows 'lift'" if other else "is held")):
+        load_arm(tmp_path / "coupled.xml", tool="tcp")
 
 
 def test_settings_that_cannot_be(tmp_path):

@@ -19,6 +19,7 @@ from rookery.sim.adapters.gymnasium_env import SingleEnv
 from rookery.sim.adapters.gymnasium_vector import VectorEnv
 from rookery.sim.adapters.pettingzoo_env import ParallelEnv
 from rookery.sim.adapters.rows import episode_means
+from rookery.sim.adapters.sb3_env import Sb3VecEnv
 from rookery.sim.adapters.spaces import observation_space
 from rookery.sim.columns import Columns
 from rookery.sim.errors import RookeryError
@@ -239,6 +240,23 @@ def test_agent_that_drops_out_is_terminated_alone(monkeypatch: pytest.MonkeyPatc
     obs, *_ = env.step({"drone_0": still})
     assert list(obs) == ["drone_0"]
     env.close()
+
+
+@pytest.mark.parametrize("adapter", [VectorEnv, Sb3VecEnv])
+@pytest.mark.filterwarnings("error")
+def test_actions_in_any_layout_of_memory_are_the_same_actions(adapter: Any) -> None:
+    """Mirrored by `numpy.flip`, read-only as JAX gives them, of another byte order, or transposed."""
+    action = np.random.default_rng(0).uniform(-1.0, 1.0, (3, 4)).astype(np.float32)
+    fixed = action.copy()
+    fixed.flags.writeable = False
+    layouts = [action, np.flip(np.flip(action, 1).copy(), 1), fixed, action.astype(">f4"), np.asfortranarray(action)]
+    seen = []
+    for layout in layouts:
+        np.testing.assert_array_equal(layout, action)
+        env = adapter(rookery.make("drone-hover", 3, seed=1))
+        env.reset()
+        seen.append(np.asarray(env.step(layout)[0]))
+    assert all(np.array_equal(obs, seen[0]) for obs in seen)
 
 
 def test_wrong_actions_are_refused_with_a_sentence() -> None:
