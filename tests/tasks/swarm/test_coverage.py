@@ -286,6 +286,9 @@ def test_where_stations_may_not_be(cause: str, place: list[float]) -> None:
 def test_what_a_station_sees_of_users_and_others() -> None:
     env = make(3, num_drones=5, near_users=4, seed=4)
     task = env.task
+    state = task.drones.bodies.state.clone()  # all begin around the middle
+    state[..., :2] = torch.empty(3, 5, 2).uniform_(-150.0, 150.0, generator=torch.Generator().manual_seed(0))
+    task.drones.reset(torch.arange(3), state)
     seen = env.task.observe()["drone"]
     pos = task.drones.bodies.pos
     for w in range(3):
