@@ -80,6 +80,19 @@ def test_gripper_closes_where_the_thing_is(family, some):
         assert np.linalg.norm(np.cross(way, ahead)) < 1e-6
 
 
+@pytest.mark.parametrize("family", [f for f in gen.FAMILIES if f != "reach"])
+def test_the_base_drives_up_and_stands_before_the_hand_leaves_its_place(family, some):
+    """By the integral of its commands; the hand rides on the trunk until then."""
+    for x in some[family]:
+        step = np.diff(x.t)
+        driven = np.cumsum(x.base_command[:-1, 0] * step)
+        moves = np.flatnonzero(np.abs(x.base_command[:-1]).max(1) > 1e-9)
+        first = moves[0]
+        rest = first + np.flatnonzero(np.abs(x.base_command[first:-1]).max(1) < 1e-9)[0]
+        assert 0.15 < driven[rest] < 0.85
+        assert (np.abs(x.base_command[rest : rest + int(0.9 / step[0])]) < 1e-9).all()
+
+
 @pytest.mark.parametrize("family", ["pick-ball", "pick-box"])
 def test_pick_lifts_straight_up_from_the_floor(family, some):
     for x in some[family]:
