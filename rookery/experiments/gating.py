@@ -118,7 +118,7 @@ def gate_policies(
     report = Gate(open_env, chosen, settings, policies, contract, note, mapper).run(name)
     lines = [
         *judged.lines(),
-        *(f"the {team} are played by the controller of {report.task}" for team in report.opponents),
+        *(f"team {team} is played by the controller of {report.task}" for team in report.opponents),
     ]
     return dataclasses.replace(report, judged_by=judged.to_json(), not_as_registered=lines)
 

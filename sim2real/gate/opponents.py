@@ -29,7 +29,7 @@ class OpposingTeams:
         pilot = env.controller()
         if pilot is None:
             raise RookeryError(
-                f"{env.task_id} is a game without a classical controller, so that nobody plays against the {first}: compare "
+                f"{env.task_id} is a game without a classical controller, so that nobody plays against team {first}: compare "
                 "its policies by `rookery match`."
             )
         self.teams = tuple(others)

@@ -123,7 +123,8 @@ def test_a_head_that_does_not_answer_counts_as_gone_after_a_while(monkeypatch: p
         cluster.ended("reply")
 
 
-def test_each_answer_of_the_head_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def clock_and_head(monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], list[bool]]:
+    """The clock, s, and whether a cluster's head answers, for the test to set."""
     clock = [1000.0]
     answers = [True]
 
@@ -134,6 +135,11 @@ def test_each_answer_of_the_head_begins_the_wait_anew(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("rookery.experiments.ray_cluster.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("rookery.experiments.ray_cluster.socket.create_connection", connect)
+    return clock, answers
+
+
+def test_each_answer_of_the_head_begins_the_wait_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, answers = clock_and_head(monkeypatch)
     cluster = connected(Ray())
     for _ in range(3):
         answers[0] = True
@@ -183,16 +189,7 @@ def test_machines_have_places_for_whole_workers() -> None:
 
 
 def test_a_lost_machine_may_come_back_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    answers = [True]
-
-    def connect(*at: object) -> Any:
-        if not answers[0]:
-            raise ConnectionRefusedError
-        return SimpleNamespace(close=lambda: None)
-
-    monkeypatch.setattr("rookery.experiments.ray_cluster.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("rookery.experiments.ray_cluster.socket.create_connection", connect)
+    clock, answers = clock_and_head(monkeypatch)
     ray = Ray(4.0, 4.0)
     cluster = connected(ray)
     cluster.workers, cluster.cpus = 3, 2.0
