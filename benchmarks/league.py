@@ -29,6 +29,7 @@ COLUMNS = [
     {"key": "iteration", "title": "iteration"},
     {"key": "members", "title": "members"},
     {"key": "by_members", "title": "to the league's members", "format": ".3f"},
+    {"key": "steps", "title": "steps of a best response", "format": ",d"},
     {"key": "exploitability", "title": "exploitability", "format": ".3f"},
     {"key": "half_width", "title": "±, 95 %", "format": ".3f"},
     {"key": "scores", "title": "best responses' scores"},
