@@ -72,7 +72,7 @@ def test_every_task_with_commands_states_ranges_or_is_named_here() -> None:
     stated, silent = set(), set()
     for task in task_names():
         entry = find(task)
-        if entry.members or entry.wrapper:
+        if entry.members or entry.wrapper or ".py:" in task:  # other tests register files
             continue
         cls = entry.load()
         if cls().command_ranges():

@@ -202,4 +202,5 @@ def test_identifiers() -> None:
 
 
 def test_cases_are_all_tasks() -> None:
-    assert {name for name, _ in CASES} | SETS == set(TASKS)
+    packaged = {name for name in TASKS if ".py:" not in name}  # other tests register files
+    assert {name for name, _ in CASES} | SETS == packaged
