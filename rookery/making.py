@@ -278,17 +278,13 @@ def make_shard(
         threads = 0 if total is None else 1
     world = make_world(engine, built.scene(), num_envs, threads=threads)
     replay = _read_log(task, randomize, num_envs if total is None else total, seed)
-    preset = randomize in randomization.PRESETS
-    own = built.default_randomization if preset and randomize != "none" else None
-    if replay is not None:
-        ranges = replay.ranges()
-    else:
-        ranges = randomization.load(randomize) if own is None else dict(own)
-    optional = set(ranges) - set(fixed or {}) if preset else set()
+    chosen = randomization.load(randomize) if replay is None else randomization.Chosen("none", replay.ranges())
+    ranges = chosen.over(built.default_randomization)
+    optional = ranges.keys() - chosen.ranges.keys() - (fixed or {}).keys()
     held = {name: Held(value, value) for name, value in (fixed or {}).items()}
     ranges = {name: r for name, r in ranges.items() if name not in held} | held
     env = VecEnv(
-        built, world, seed=seed, ranges=ranges, optional=optional, typical=randomize == "all", task_id=task, first=first,
+        built, world, seed=seed, ranges=ranges, optional=optional, typical=chosen.preset == "all", task_id=task, first=first,
         total=total, starts=starts,
     )  # fmt: skip
     if replay is not None:

@@ -37,7 +37,7 @@ class _Family:
         own = env.task.default_randomization
         self.parameters: dict[str, Parameter] = env.randomization.parameters
         self.default = {k: r for k, r in (DEFAULT if own is None else own).items() if k in self.parameters}
-        self.all = typical_ranges(self.parameters, self.default)
+        self.all = typical_ranges(self.parameters, self.default, self.default)
         env.close()
 
     def row(self, name: str) -> str:

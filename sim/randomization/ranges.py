@@ -7,6 +7,8 @@ A TOML file has one table a quantity, see `distributions`::
     high = 1.1
     on = "reset"        # or "startup"
 
+With ``extends = "default"`` or ``"all"`` on its first line a file changes this preset: what it does not name is drawn as there.
+
 `rookery doctor` does not list the quantities, since they belong to tasks: an unknown name prints those of the task.
 """
 
@@ -16,6 +18,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -58,16 +61,35 @@ DEFAULT: dict[str, Range] = {
 }
 
 
-def load(choice: str) -> dict[str, Range]:
+class Chosen(NamedTuple):
+    """What ``--randomize`` says.
+
+    Args:
+        preset: of `PRESETS`.
+        ranges: over those of the preset, by "name" or "name:pattern".
+    """
+
+    preset: str
+    ranges: dict[str, Range]
+
+    def over(self, default: Mapping[str, Range] | None) -> dict[str, Range]:
+        """All ranges: those of the preset, unless changed here, and then the own ones, of which the last counts.
+
+        Args:
+            default: ranges of the task's preset ``default``; None takes `DEFAULT`.
+        """
+        preset = {} if self.preset == "none" else DEFAULT if default is None else default
+        return {name: r for name, r in preset.items() if name not in self.ranges} | self.ranges
+
+
+def load(choice: str) -> Chosen:
     """Ranges for ``--randomize``: one of `PRESETS`, or the path of a TOML file.
 
     Raises:
         RookeryError: no such preset or file, or a file that does not say what it should.
     """
-    if choice == "none":
-        return {}
     if choice in PRESETS:
-        return dict(DEFAULT)
+        return Chosen(choice, {})
     path = Path(choice)
     if path.suffix != ".toml":
         raise unknown("randomization", choice, [*PRESETS, "FILE.toml"])
@@ -77,18 +99,25 @@ def load(choice: str) -> dict[str, Range]:
         raise RookeryError(f"cannot read the randomization file {choice}: {e.strerror}.") from e
     except ValueError as e:
         raise RookeryError(f"{choice} is not valid TOML: {e}.") from e
-    return {name: from_table(f"{choice}: [{name}]", table) for name, table in tables.items()}
+    preset = tables.pop("extends", "none")
+    if preset not in PRESETS:
+        raise unknown(f"preset that {choice} extends", str(preset), PRESETS)
+    return Chosen(preset, {name: from_table(f"{choice}: [{name}]", table) for name, table in tables.items()})
 
 
-def typical_ranges(parameters: Mapping[str, Parameter], own: Mapping[str, Range]) -> dict[str, Range]:
-    """The ranges `own` and, for the other parameters, what they typically differ by; all with a draw for each component."""
-    out = {}
+def typical_ranges(
+    parameters: Mapping[str, Parameter], own: Mapping[str, Range], preset: Collection[str]
+) -> dict[str, Range]:
+    """What the parameters typically differ by, and over it the ranges `own`, of which those that are in `preset` are drawn for
+    each component."""
+    out = {
+        name: Range(*p.typical, each=bool(p.components))
+        for name, p in parameters.items()
+        if name not in own and p.typical is not None
+    }
     for name, r in own.items():
-        each = name in parameters and bool(parameters[name].components)
+        each = name in preset and name in parameters and bool(parameters[name].components)
         out[name] = replace(r, each=True) if each else r
-    for name, p in parameters.items():
-        if name not in own and p.typical is not None:
-            out[name] = Range(*p.typical, each=bool(p.components))
     return out
 
 
@@ -252,8 +281,9 @@ class Randomization(Buffers):
         ranges: what is drawn, by "name" or "name:pattern". A name that the environment lacks is an error.
         num_envs: N.
         rng: random streams of the worlds for randomization alone.
-        optional: names that are left out where the environment lacks them: presets serve many robots.
-        typical: besides `ranges`, draw everything else that may differ, over what it typically differs by.
+        optional: names of a preset, which are left out where the environment lacks them: presets serve many robots.
+        typical: besides `ranges`, draw everything else that may differ, over what it typically differs by; of a preset's
+            parameters each component.
 
     Attributes:
         parameters: those that can be drawn.
@@ -276,7 +306,7 @@ class Randomization(Buffers):
     ) -> None:
         super().__init__()
         used = {k: r for k, r in ranges.items() if k.partition(":")[0] in parameters or k not in optional}
-        draws = _Draws(parameters, typical_ranges(parameters, used) if typical else used)
+        draws = _Draws(parameters, typical_ranges(parameters, used, optional) if typical else used)
         self.parameters = parameters
         self.rng = rng
         self.names = tuple(draws.names)

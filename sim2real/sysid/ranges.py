@@ -53,6 +53,8 @@ FLOWN: Mapping[str, Target] = {
     "delay": Target("action_delay", 0.0, 0.1, False, each=False),
 }
 KNEES = "calf"
+POSITIVE = ("armature", "delay")
+"""Quantities above 0 on every robot: a best fit at the end of the search means that the model or the log's times err."""
 
 
 def randomization(report: FitReport) -> str:
@@ -60,7 +62,7 @@ def randomization(report: FitReport) -> str:
     targets = FLOWN if report.family == "multirotor" else JOINTED
     lines = [
         f"# Ranges of {report.robot}, identified from {report.log} by rookery sysid: 95 % intervals, all joints of a kind.",
-        "# What the log does not identify is left out: add it by --randomize default, or by what you know.",
+        'extends = "default"  # what the log does not identify is drawn as by --randomize default',
     ]
     groups: dict[tuple[str, str], list[Estimated]] = {}
     members: dict[tuple[str, str], int] = {}
@@ -70,7 +72,7 @@ def randomization(report: FitReport) -> str:
         if target is not None:
             entry = _entry(report.family, target, e)
             members[entry] = members.get(entry, 0) + len(e.parameter.members)
-        if target is None or not e.identified or not math.isfinite(e.interval.high - e.interval.low):
+        if target is None or not _usable(e) or not math.isfinite(e.interval.high - e.interval.low):
             left.append(e.parameter.name)
             continue
         groups.setdefault(_entry(report.family, target, e), []).append(e)
@@ -91,6 +93,12 @@ def randomization(report: FitReport) -> str:
     if left:
         lines += ["", f"# not identified: {', '.join(left)}"]
     return "\n".join(lines) + "\n"
+
+
+def _usable(e: Estimated) -> bool:
+    """The log identifies it, and the value is one that a robot can have."""
+    at_end = any(note.startswith("bound") for note in e.notes)
+    return e.identified and not (at_end and e.parameter.quantity in POSITIVE)
 
 
 def _entry(family: str, target: Target, e: Estimated) -> tuple[str, str]:
@@ -146,10 +154,9 @@ def robot_values(report: FitReport) -> str:
 
 
 def _jointed_values(found: Mapping[str, list[Estimated]]) -> list[str]:
-    """Rotor inertia where it is not at a bound, and damping with half of the dry friction, as own robots' settings have it."""
+    """Rotor inertia, and damping with half of the dry friction, as own robots' settings have it."""
     out: list[str] = []
-    inner = [e for e in found.get("armature", []) if not any(note.startswith("bound") for note in e.notes)]
-    armature = {j: e.value for e in inner for j in e.parameter.members}
+    armature = {j: e.value for e in found.get("armature", []) if _usable(e) for j in e.parameter.members}
     friction = {j: e.value for e in found.get("friction", []) for j in e.parameter.members}
     viscous = {j: e.value for e in found.get("damping", []) for j in e.parameter.members}
     damping = {j: viscous.get(j, 0.0) + 0.5 * friction.get(j, 0.0) for j in {**viscous, **friction}}

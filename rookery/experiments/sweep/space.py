@@ -258,13 +258,9 @@ def _nested(path: list[str], value: Any) -> dict[str, Any]:
 
 
 def _write_ranges(base: str, tables: Mapping[str, Any], file: Path) -> str:
-    """Write the ranges of a trial over those of the base's file; returns the file."""
-    if base in ("default", "all"):
-        raise RookeryError(
-            f'randomization.* changes a file of ranges, and --randomize is {base!r}: write randomize = "none", or a file that '
-            "that has the others, at the top of the space."
-        )
-    known = {} if base in PRESETS else read_table(Path(base), "randomization file")
+    """Write the ranges of a trial over those of the base, a preset or a file; returns the file."""
+    preset = {} if base == "none" else {"extends": base}
+    known = preset if base in PRESETS else read_table(Path(base), "randomization file")
     file.parent.mkdir(parents=True, exist_ok=True)
     replace(file, to_toml(merge(known, dict(tables))).encode())
     return str(file.resolve())

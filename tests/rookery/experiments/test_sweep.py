@@ -39,6 +39,7 @@ from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import checkpoint
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
+from rookery.sim.randomization.ranges import Range, load
 
 TINY = """
 num_envs = 8
@@ -102,6 +103,15 @@ high = {values = [1.05, 1.1]}
     assert again == space
 
 
+@pytest.mark.parametrize("preset", ["default", "all"])
+def test_ranges_of_a_space_change_those_of_the_preset(tmp_path: Path, preset: str) -> None:
+    space = space_of(tmp_path, "[randomization.mass]\nlow = 0.8\nhigh = {low = 1.0, high = 1.4}")
+    base = tiny(randomize=preset)
+    space.check(base, tmp_path)
+    drawn = load(space.settings(base, {"randomization.mass.high": 1.3}, tmp_path / "ranges.toml").randomize)
+    assert drawn.preset == preset and drawn.ranges == {"mass": Range(0.8, 1.3)}
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -114,7 +124,7 @@ high = {values = [1.05, 1.1]}
         ("[train_overrides.reward]\nang_velo = {low = -1.0, high = 0.0}", "unknown reward term 'ang_velo'"),
         ('randomize = "none"\n[randomization.mas]\nlow = 0.9\nhigh = {low = 1.0, high = 1.1}', "unknown parameter 'mas'"),
         ('randomize = "none"\n[randomization.mass]\nlow = 0.9\nhigh = {low = 1.0, high = 9.0}', "must be a range within"),
-        ("[randomization.mass]\nlow = 0.9\nhigh = {low = 1.0, high = 1.1}", 'write randomize = "none"'),
+        ("[randomization.mass]\nhigh = {low = 1.0, high = 1.1}", "takes low, high"),
         ("[ppo]\ngamma = 0.9", "has no setting that differs"),
         ("[ppo]\ngamma = {low = 0.9}", "gamma needs two numbers"),
         ("[ppo]\ngamma = {low = 0.99, high = 0.9}", "low < high"),

@@ -191,7 +191,7 @@ def test_distributions_in_a_file(tmp_path):
         '[drag]\ndistribution = "normal"\nmean = 1\nstd = 0.1\nlow = 0.5\n'
         '[delay]\ndistribution = "choice"\nvalues = [0, 0.02]\nweights = [3, 1]\non = "startup"\n'
     )
-    assert load(str(path)) == {
+    assert load(str(path)).ranges == {
         "mass": LogUniform(0.5, 2.0),
         "kp:FL_*": Normal(mean=1.0, std=0.1, each=True),
         "drag": Normal(mean=1.0, std=0.1, low=0.5),

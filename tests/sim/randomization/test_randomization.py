@@ -13,7 +13,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor import layout
 from rookery.sim.random import Streams
 from rookery.sim.randomization.parameters import BatchWrite, Parameter
-from rookery.sim.randomization.ranges import DEFAULT, Randomization, Range, load
+from rookery.sim.randomization.ranges import DEFAULT, Chosen, Randomization, Range, load
 
 N = 64
 every_engine = pytest.mark.parametrize("engine", ["rotor", "mujoco"])
@@ -231,7 +231,7 @@ def test_a_fixed_value_holds_in_every_component_while_all_else_is_drawn():
     env.reset(seed=0)
     names = list(env.randomization.names)
     held = [env.randomization.values[:, i] for i, name in enumerate(names) if name.startswith("thrust_coefficient")]
-    assert len(held) == 4 and all((values == torch.tensor(0.8)).all() for values in held)
+    assert held and all((values == torch.tensor(0.8)).all() for values in held)
 
 
 def test_fixed_values_are_checked():
@@ -246,7 +246,9 @@ def test_fixed_values_are_checked():
 def test_toml(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('[mass]\nlow = 0.9\nhigh = 1\n[observation_delay]\nlow = 0.0\nhigh = 0.02\non = "startup"\n')
-    assert load(str(path)) == {"mass": Range(0.9, 1.0), "observation_delay": Range(0.0, 0.02, "startup")}
+    assert load(str(path)) == Chosen(
+        "none", {"mass": Range(0.9, 1.0), "observation_delay": Range(0.0, 0.02, "startup")}
+    )
     env = rookery.make("drone-hover", num_envs=16, randomize=str(path))
     env.reset()
     assert env.randomization.names == ("mass", "observation_delay")
@@ -254,9 +256,50 @@ def test_toml(tmp_path):
 
 
 def test_presets():
-    assert load("none") == {}
-    assert load("default") == DEFAULT
-    assert load("default") is not DEFAULT
+    own = {"mass": Range(0.5, 1.5)}
+    assert load("none").over(None) == load("none").over(own) == {}
+    assert load("default").over(None) == load("all").over(None) == DEFAULT
+    assert load("default").over(None) is not DEFAULT
+    assert load("default").over(own) == load("all").over(own) == own
+
+
+def drawn_by(task, randomize, fixed=None):
+    env = rookery.make(task, num_envs=1, randomize=str(randomize), fixed=fixed)
+    ranges = env.unwrapped.randomization.ranges
+    env.close()
+    return ranges
+
+
+def test_a_file_changes_the_preset_that_it_extends(tmp_path):
+    path = tmp_path / "mine.toml"
+    own = '[mass]\nlow = 0.7\nhigh = 0.8\n["thrust_coefficient:rotor_2"]\nlow = 1.2\nhigh = 1.3\n'
+    path.write_text(f'extends = "default"\n{own}')
+    mine = {"mass": Range(0.7, 0.8), "thrust_coefficient:rotor_2": Range(1.2, 1.3)}
+    assert drawn_by("drone-hover", path) == drawn_by("drone-hover", "default") | mine
+    assert drawn_by("drone-hover", path, {"inertia": 1.1}).keys() == drawn_by("drone-hover", path).keys()
+    path.write_text(f'extends = "all"\n{own}')
+    assert drawn_by("drone-hover", path) == drawn_by("drone-hover", "all") | mine
+
+
+def test_of_the_preset_all_parts_are_drawn_of_a_file_what_it_says(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "all"\n[kp]\nlow = 0.95\nhigh = 1.0\n')
+    mine, preset = drawn_by("go2-velocity", path), drawn_by("go2-velocity", "all")
+    assert mine["kp"] == Range(0.95, 1.0) and not any(name.startswith("kp:") for name in mine)
+    assert {k for k in preset if k.startswith("kp:")} and mine["kd:FL_hip"] == preset["kd:FL_hip"]
+
+
+def test_own_ranges_come_after_those_of_the_preset():
+    own = {"kp": Range(0.9, 1.1), "kd": Range(0.8, 1.2)}
+    chosen = Chosen("default", {"kp:FL_*": Range(0.5, 0.6)})
+    assert list(chosen.over(own)) == ["kp", "kd", "kp:FL_*"]  # the last that names a component counts
+
+
+def test_an_unknown_name_of_a_file_is_not_left_out(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "default"\n[massy]\nlow = 0.7\nhigh = 0.8\n')
+    with pytest.raises(RookeryError, match="did you mean 'mass'"):
+        rookery.make("drone-hover", randomize=str(path))
 
 
 @pytest.mark.parametrize(
@@ -268,6 +311,9 @@ def test_presets():
         (b'[mass]\nlow = 0.9\nhigh = 1.0\non = "step"', "on must be"),
         (b'[mass]\nlow = "a"\nhigh = 1.0', "low needs a number, got 'a'"),
         (b"[mass\n", "not valid TOML"),
+        (b'extends = "defualt"', "unknown preset that .*bad.toml extends 'defualt': did you mean 'default'"),
+        (b"extends = 3", "unknown preset that .*bad.toml extends"),
+        (b"[extends]\nlow = 0.9\nhigh = 1.0", "unknown preset that .*bad.toml extends"),
         (b"\xff\xfe\x00", "not valid TOML"),
     ],
 )

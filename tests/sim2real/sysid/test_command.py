@@ -46,7 +46,7 @@ def test_from_a_rehearsed_log_to_ranges(rehearsed, capsys):
     assert values["kind"] == "rookery.sysid" and values["robot"] == "go2"
     by_name = {p["name"]: p for p in values["parameters"]}
     assert values["errors"][str(rehearsed / "log.npz")]["identified"]["all"] < 0.7e-3  # the encoders' noise
-    drawn = load(str(ranges))
+    drawn = load(str(ranges)).ranges
     low, high = drawn["knee_friction:*_calf"].low, drawn["knee_friction:*_calf"].high
     assert low == pytest.approx(
         min(by_name[f"friction:{leg}_calf"]["low"] for leg in ("FL", "FR", "RL", "RR")), rel=1e-3
@@ -57,6 +57,7 @@ def test_from_a_rehearsed_log_to_ranges(rehearsed, capsys):
     assert drawn["armature:*_calf"].low * 0.0148 == pytest.approx(by_name["armature:calf"]["low"], rel=1e-3)
     env = rookery.make("go2-velocity", num_envs=2, randomize=str(ranges))
     assert "knee_friction:FL_calf" in env.randomization.names
+    assert env.randomization.ranges["payload"] == env.unwrapped.task.default_randomization["payload"]
     env.close()
     assert (rehearsed / "plots.html").read_text().count("<svg") == 12
     assert "[armature]" in (rehearsed / "robot.toml").read_text()
