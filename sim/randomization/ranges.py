@@ -62,7 +62,7 @@ DEFAULT: dict[str, Range] = {
 
 
 class Chosen(NamedTuple):
-    """What ``--randomize`` says.
+    """A value of ``--randomize``.
 
     Args:
         preset: of `PRESETS`.
@@ -108,7 +108,7 @@ def load(choice: str) -> Chosen:
 def typical_ranges(
     parameters: Mapping[str, Parameter], own: Mapping[str, Range], preset: Collection[str]
 ) -> dict[str, Range]:
-    """What the parameters typically differ by, and over it the ranges `own`, of which those that are in `preset` are drawn for
+    """Typical spreads of the parameters, and over them the ranges `own`, of which those that are in `preset` are drawn for
     each component."""
     out = {
         name: Range(*p.typical, each=bool(p.components))
