@@ -120,6 +120,7 @@ class CanopenDrive:
         self._turns = 2.0 * math.pi / FEED if linear else float(GEAR)  # rad of the motor per m, or per rad
         self._scale = cia402.position_scale(si, INCREMENTS * GEAR)
         self._si = si, si | cia402.SECONDS << 8
+        self._least_deceleration = self._units(axis.limits.deceleration)
         self._rated = max(1, round(1e3 * axis.limits.torque / self._turns))  # mN m of the motor
         self._quick_option = 2
         self.state = cia402.BOOT_STATE
@@ -302,7 +303,7 @@ class CanopenDrive:
         self.axis.share = value / 1e3
 
     def _set_deceleration(self, value: int) -> None:
-        if value == 0:
+        if value < self._least_deceleration:  # braking would end far behind the limits
             raise sdo.SdoAbort(sdo.OUT_OF_RANGE)
         self.axis.limits.deceleration = value / self._scale
 

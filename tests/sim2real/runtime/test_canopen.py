@@ -232,6 +232,11 @@ def test_a_master_of_the_library_moves_a_joint(master: Master) -> None:
             sdo.download(0x6060, 0, b"\x08\x00")
         with pytest.raises(canopen.SdoAbortedError, match="0x06090030"):
             sdo["Modes of operation"].raw = 3
+        brakes = sdo["Quick stop deceleration"].raw
+        assert brakes / UNITS == pytest.approx(PANDA.acceleration[0], abs=1e-6)
+        with pytest.raises(canopen.SdoAbortedError, match="0x06090030"):
+            sdo["Quick stop deceleration"].raw = brakes - 1  # it would come to rest far behind its limits
+        sdo["Quick stop deceleration"].raw = brakes + 1
         map_pdos(master.drive)
         master.drive.setup_402_state_machine(read_pdos=False)
         sdo["Modes of operation"].raw = 8
