@@ -96,7 +96,8 @@ def log_of(truth: Truth, motion: Motion, engine: str = "pybullet", noise: float 
     first = torch.tensor([0])
     joints.set_state(first, torch.tensor(target[:1], dtype=torch.float32), torch.zeros(1, 3))
     each = round(PERIOD / STEP)
-    sent = held(time, target, np.arange(len(time) * each + 1) * STEP - truth.delay)
+    # a leapfrog's force is of its moment, from half a step before to half a step after it
+    sent = held(time, target, (np.arange(len(time) * each + 1) - 0.5) * STEP - truth.delay)
     sent = sent + np.array(truth.bias) / (np.array(KP) * np.array(truth.kp))
     position = [target[0]]
     for k in range(len(time) - 1):
