@@ -2,7 +2,8 @@
 
     python benchmarks/walking.py [policies/zoo/go2-velocity] [--episodes 1000] [--only nominal pybullet]
 
-Deterministic policy, episodes of 20 s with the task's own commands and pushes.
+Deterministic policy, episodes of 20 s with the task's own commands and pushes. `identified Go2` draws the default randomization
+with the ranges that `rookery sysid` finds for a real one (identified_go2.toml).
 Rows of the policy that are not measured anew stay.
 """
 
@@ -23,6 +24,7 @@ OUT = RESULTS / "walking.json"
 CASES: dict[str, dict[str, Any]] = {
     "nominal": {},
     "default randomization": {"randomize": "default"},
+    "identified Go2": {"randomize": str(Path(__file__).with_name("identified_go2.toml"))},
     "actions 20 ms late": {"fixed": {"action_delay": 0.02}, "share": 0.25},
     "physics steps of 2.5 ms": {"config": {"dt": 0.0025}, "share": 0.25},
     "pybullet": {"engine": "pybullet", "share": 0.032, "worlds": 16},
