@@ -67,8 +67,9 @@ def leg(truth: Truth = Truth()) -> mujoco.MjSpec:
         body.explicitinertial = True
         body.mass, body.ipos, body.inertia = mass, list(com), [0.004 * mass, 0.004 * mass, 0.001]
         joint = body.add_joint(name=name, type=mujoco.mjtJoint.mjJNT_HINGE, axis=list(axis))
-        # Bullet's servo is explicit, and takes velocities of half a step before: as if there were h/2 kd less inertia
-        joint.armature, joint.damping = truth.armature[i] + 0.5 * STEP * KD[i], [truth.damping[i], 0, 0]
+        # Bullet's servo and damping take velocities of half a step before: as if there were h/2 (kd + damping) less inertia
+        joint.armature = truth.armature[i] + 0.5 * STEP * (KD[i] + truth.damping[i])
+        joint.damping = [truth.damping[i], 0, 0]
         joint.frictionloss = truth.friction[i]
         actuator = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         actuator.set_to_dcmotor(
