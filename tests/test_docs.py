@@ -97,7 +97,7 @@ def test_shown_commands_exist(pages):
 
     read_pages = [p for p in PAGES if pages in ("all", p.stem)]
     shown = [line for p in read_pages for kind, text in blocks(p) if kind == "console" for line in text.splitlines()]
-    shown = [line.split("#")[0].split()[1:] for line in shown if line.startswith("$ rookery")]
+    shown = [line.removeprefix("$ ").split("#")[0].split() for line in shown if re.match(r"(\$ )?rookery ", line)]
     assert len(shown) >= 5
     for _, command, *words in shown:
         assert command in COMMANDS

@@ -25,6 +25,7 @@ EXAMPLES = """
   rookery replay demos
   rookery replay demos --episode 3 --html three.html
   rookery replay runs/drone-hover/latest
+  rookery replay flight.mcap --html flight.html
   rookery replay volley-1v1 --controller classical
 """
 
@@ -37,18 +38,24 @@ class Args:
     """Episodes in the browser, on a timeline: play, stand still, wind back and forth, choose another one.
 
     Of demonstrations, the recorded actions are fed once more, which gives the same states to the bit. Of a run, its policy and
-    those of its checkpoints act, beside the curves of its log; rallies are told line by line. With --html an episode becomes
-    one page that plays without Python.
+    those of its checkpoints act, beside the curves of its log; rallies are told line by line. Of a flight
+    log of `rookery fly`, each vehicle is where its measurements and estimates say. With --html an episode becomes one page that
+    plays without Python.
     """
 
     what: Annotated[
         tyro.conf.Positional[Path],
         tyro.conf.arg(
             metavar="WHAT",
-            help="Folder of demonstrations, run folder, or a policy of the zoo; a task with --controller classical.",
+            help="Folder of demonstrations, run folder, flight log, or zoo policy; a task with --controller classical.",
         ),
     ]
-    episode: Annotated[int, tyro.conf.arg(metavar="I", help="The episode that is shown first; of a run its seed.")] = 0
+    episode: Annotated[
+        int,
+        tyro.conf.arg(
+            metavar="I", help="The episode that is shown first; of a run its seed, of a flight log the vehicle."
+        ),
+    ] = 0
     html: Annotated[
         Path | None, tyro.conf.arg(metavar="FILE", help="Write that episode as one page, .html, and end.")
     ] = None
@@ -67,7 +74,10 @@ def run(args: Args) -> int:
         writable(args.html, "--html")
     else:
         args.live.check()
-    opened = _demonstrations(args) if (args.what / META).is_file() else _run(args)
+    if args.what.suffix.lower() == ".mcap":
+        opened = _flight(args)
+    else:
+        opened = _demonstrations(args) if (args.what / META).is_file() else _run(args)
     try:
         server, _ = open_server(port=0) if args.html is not None else args.live.open()
         try:
@@ -116,6 +126,43 @@ def _demonstrations(args: Args) -> _Opened:
     env = recorded_env(data, args.engine)
     order = [args.episode, *(i for i in range(len(data)) if i != args.episode)]
     return _Opened(env, data.episodes[args.episode].world, {_name(data, i): _maker(env, data, i) for i in order})
+
+
+def _flight(args: Args) -> _Opened:
+    import rookery
+    from rookery.sim2real.contract import Contract
+    from rookery.sim2real.runtime.flown import read_flight
+    from rookery.sim2real.runtime.shown import EstimatedScene, flight_recording
+    from rookery.sim2real.vehicles.dry_run import world_of
+
+    if args.controller != "policy" or args.task_config or args.engine is not None:
+        raise RookeryError(
+            "--controller, --engine and --task-config are of runs: a flight log shows what was measured."
+        )
+    try:
+        flown = read_flight(args.what)
+    except ImportError:
+        raise RookeryError("flight logs need mcap: pip install 'rookery[fly]'.") from None
+    if flown is None or not flown.vehicles:
+        raise RookeryError(f"{args.what} has no steps of a flight: give a log of `rookery fly --log`.")
+    if args.episode not in flown.vehicles:
+        known = ", ".join(map(str, flown.vehicles))
+        raise RookeryError(f"there is no vehicle {args.episode} in {args.what}: --episode is one of {known}.")
+    contract = Contract.from_json(flown.contract)
+    steps = flown.vehicles
+    width = next((len(step["command"]) for step in steps[args.episode] if "command" in step), 0)
+    groups = list(contract.groups.values())
+    group = next((g for g in groups if len(g.spec.action.names) == width), groups[0])
+    task, config = world_of(contract, group)
+    env = rookery.make(task, num_envs=1, config=config)
+    env.reset(0)
+    joints = () if group.actuation is None else tuple(joint.name for joint in group.actuation.joints)
+    order = [args.episode, *(i for i in steps if i != args.episode)]
+
+    def maker(i: int) -> Callable[[], Recording]:
+        return lambda: flight_recording(steps[i], EstimatedScene(env.visual_model(0), joints))
+
+    return _Opened(env, 0, {f"vehicle {i}": maker(i) for i in order})
 
 
 def _run(args: Args) -> _Opened:

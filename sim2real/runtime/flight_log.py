@@ -17,10 +17,12 @@ from typing import Any
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.runtime.pilot import StepRecord
 
+CONTRACT, STEP = "rookery.contract", "rookery.Step"
+"""Names of the metadata and of the schema."""
 NUMBERS = {"type": "array", "items": {"type": "number"}}
 SCHEMA: dict[str, Any] = {
     "type": "object",
-    "title": "rookery.Step",
+    "title": STEP,
     "properties": {
         "time": {"type": "number", "description": "s, the runtime's clock"},
         "phase": {"type": "string", "description": "state of the pilot"},
@@ -64,9 +66,9 @@ class FlightLog:
             raise RookeryError(f"cannot write {path} ({error.strerror}): choose another file for --log.") from error
         self._writer = Writer(self._file, chunk_size=1 << 16)
         self._writer.start(profile="", library="rookery")
-        self._schema = self._writer.register_schema("rookery.Step", "jsonschema", json.dumps(SCHEMA).encode())
+        self._schema = self._writer.register_schema(STEP, "jsonschema", json.dumps(SCHEMA).encode())
         self._channels: dict[int, int] = {}
-        self._writer.add_metadata("rookery.contract", {"json": json.dumps(contract)})
+        self._writer.add_metadata(CONTRACT, {"json": json.dumps(contract)})
         self._queue: queue.SimpleQueue[tuple[int, StepRecord] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="rookery-log", daemon=True)
 

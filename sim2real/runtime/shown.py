@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import socket
 import time
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,14 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import OPENING
 from rookery.sim.rendering.frame import FrameStage
 from rookery.sim.viewing.drawing import Drawing, Poses
 from rookery.sim.viewing.look import set_page
 from rookery.sim.viewing.page import first_view
 from rookery.sim.viewing.poses import stage_poses
+from rookery.sim.viewing.replay import Recording
 from rookery.sim2real.runtime.pilot import StepRecord
 
 if TYPE_CHECKING:
@@ -130,6 +133,35 @@ def marks(values: Mapping[str, Sequence[float]]) -> list[dict[str, Any]]:
                     {"pos": list(place), "size": 0.03, "rgba": TARGET_RGBA if goal else THING_RGBA, "trail": False}
                 )
     return out
+
+
+def flight_recording(steps: Sequence[Mapping[str, Any]], scene: EstimatedScene) -> Recording:
+    """A vehicle's flight by the steps of its log (flight_log.SCHEMA): readings PERIOD_S apart, each the newest one then.
+
+    Raises:
+        RookeryError: the times of the steps do not grow.
+    """
+    times = np.array([step["time"] for step in steps]) - steps[0]["time"]
+    if (np.diff(times) < 0.0).any():
+        raise RookeryError("the log's steps do not follow each other: give one that `rookery fly` wrote.")
+    grid = np.arange(0.0, times[-1] + PERIOD_S, PERIOD_S)
+    newest = np.searchsorted(times, grid + 1e-9, side="right") - 1
+    poses, markers, story = [], [], []
+    lines: tuple[str, ...] = ()
+    told: dict[str, list[float]] = {}
+    done = 0
+    for k in newest:
+        for step in steps[done : k + 1]:
+            parts = [step.get(name, {}) for name in ("estimates", "state", "commands")]
+            told |= {name: [math.nan if x is None else x for x in v] for part in parts for name, v in part.items()}
+            said = f"{step['phase']}, {step['fault']}" if "fault" in step else str(step["phase"])
+            if not lines or lines[-1].split(" ", 1)[1] != said:
+                lines = (*lines, f"{step['time'] - steps[0]['time']:.2f} {said}")
+        done = max(done, int(k) + 1)
+        poses.append(scene.poses(told))
+        markers.append(marks(told))
+        story.append(lines)
+    return Recording(poses, markers, story, PERIOD_S)
 
 
 class FlightPage:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.sysid.readers.reading import needs, one_line
+from rookery.sim2real.runtime.flown import read_flight
+from rookery.sim2real.sysid.readers.reading import needs
 from rookery.sim2real.sysid.table import Table, merge
 
-OURS = "rookery.Step"
 QUANTITIES = {
     "joint angles": "position", "joint velocities": "velocity", "joint torques": "torque", "position": "position",
     "velocity": "velocity", "rotation": "quaternion", "angular velocity": "angular_velocity",
@@ -27,34 +25,18 @@ FLOWN = ("position", "velocity", "rotation", "angular velocity")
 def read(path: Path) -> Table:
     """The first vehicle's steps; see rookery.sim2real.sysid.readers.reading."""
     try:
-        from mcap.exceptions import McapError
-        from mcap.reader import make_reader
+        flight = read_flight(path)
     except ImportError:
         raise needs("mcap", path) from None
-    steps: list[dict[str, Any]] = []
-    contract: dict[str, Any] = {}
-    topic = ""
-    try:
-        with path.open("rb") as file:
-            reader = make_reader(file)
-            summary = reader.get_summary()
-            if summary is not None and not any(s.name == OURS for s in summary.schemas.values()):
-                from rookery.sim2real.sysid.readers.ros2 import read as read_ros
+    if flight is None:
+        from rookery.sim2real.sysid.readers.ros2 import read as read_ros
 
-                return read_ros(path)
-            for metadata in reader.iter_metadata():
-                if metadata.name == "rookery.contract":
-                    contract = json.loads(metadata.metadata["json"])
-            for schema, channel, message in reader.iter_messages():
-                topic = topic or channel.topic
-                if schema is not None and schema.name == OURS and channel.topic == topic:
-                    steps.append(json.loads(message.data))
-    except (McapError, ValueError, KeyError, struct.error) as error:
-        raise RookeryError(f"{path} is a damaged MCAP file: {one_line(error)}.") from error
+        return read_ros(path)
+    steps = next(iter(flight.vehicles.values()), [])
     flown = [s for s in steps if s.get("phase") == "policy" and "command" in s and "measured" in s]
     if len(flown) < 2:
         raise RookeryError(f"{path} has {len(flown)} steps of a policy with measurements and commands, and needs many.")
-    return _table(path, flown, contract)
+    return _table(path, flown, flight.contract)
 
 
 def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import socket
@@ -19,13 +20,16 @@ import numpy as np
 import pytest
 
 import rookery
+from rookery.cli.main import main
 from rookery.robots.quadrupeds.table import GO2
 from rookery.sim.viewing.server import close_server, open_server
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.runtime import shown
+from rookery.sim2real.runtime.flight_log import FlightLog
 from rookery.sim2real.runtime.pilot import Phase, StepRecord
 from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.runtime.safety import Fault
-from rookery.sim2real.runtime.shown import EstimatedScene, FlightPage, ReadingSender, marks
+from rookery.sim2real.runtime.shown import EstimatedScene, FlightPage, ReadingSender, flight_recording, marks
 from tests.sim2real.runtime.processes import ROOKERY
 
 TURN = (math.cos(0.4), 0.0, 0.0, math.sin(0.4))
@@ -54,6 +58,40 @@ def test_a_quadruped_is_posed_as_its_readings_say() -> None:
     np.testing.assert_allclose(found.pos, data.geom_xpos, atol=1e-9)
     np.testing.assert_array_equal(scene.poses({}).pos, found.pos)  # nobody tells anything: it stays
     np.testing.assert_array_equal(scene.poses({"position": (math.nan, 0.0, 0.0)}).pos, found.pos)
+
+
+def test_a_flight_log_is_shown_as_its_steps_say() -> None:
+    """At every picture the robot is where the newest step before it said; what a step leaves out or cannot say stays."""
+    scene = EstimatedScene(GO2.spec().compile(), GO2.joints)
+    steps: list[dict[str, Any]] = [{"time": 5.0, "phase": "checked"}]
+    for i in range(1, 60):
+        state = {"joint angles": (np.array(GO2.home) + 0.01 * i).tolist(), "rotation": [None, 0.0, 0.0, 0.0]}
+        steps.append({"time": 5.0 + 0.02 * i, "phase": "policy", "state": state, "commands": {"target": [i, 0.0, 1.0]}})
+    steps.append({"time": 6.3, "phase": "emergency", "fault": "tilt"})
+    found = flight_recording(steps, scene)
+    assert found.seconds >= 1.3 and len(found.poses) == len(found.markers) == len(found.story)
+    for k, poses in enumerate(found.poses):
+        i = max(i for i, step in enumerate(steps) if step["time"] - 5.0 <= k * found.dt + 1e-9)
+        if 0 < i < 60:
+            expected = EstimatedScene(GO2.spec().compile(), GO2.joints).poses(
+                steps[i]["state"] | {"rotation": [math.nan] * 4}
+            )
+            np.testing.assert_allclose(poses.pos, expected.pos, atol=1e-9)
+            assert found.markers[k][0]["pos"] == steps[i]["commands"]["target"]
+    assert [line.split(" ", 1)[1] for line in found.story[-1]] == ["checked", "policy", "emergency, tilt"]
+
+
+def test_the_log_of_a_flight_becomes_a_page(hover_bundle: Path, tmp_path: Path) -> None:
+    contract = Contract.read(hover_bundle)
+    log, page = tmp_path / "log.mcap", tmp_path / "page.html"
+    with FlightLog(log, contract.to_json()) as file:
+        for i in range(20):
+            step = record({"position": (0.1 * i, 0.0, 1.0), "rotation": TURN})
+            file.write(0, dataclasses.replace(step, now=0.1 * i))
+    assert main(["replay", str(log), "--html", str(page)]) == 0
+    assert b"viser" in page.read_bytes()
+    assert main(["replay", str(log), "--html", str(page), "--episode", "1"]) == 2
+    assert main(["replay", str(tmp_path / "none.mcap"), "--html", str(page)]) == 2
 
 
 def test_targets_and_measured_things_are_balls() -> None:

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.runtime.flight_log import FlightLog
+from rookery.sim2real.runtime.flown import read_flight
+from rookery.sim2real.runtime.pilot import Phase, StepRecord
 from rookery.sim2real.sysid.readers.reading import read_table
 from rookery.sim2real.sysid.readers.ulog import continuous
 from rookery.sim2real.sysid.settings import LogSettings, beside, joint_log
@@ -255,6 +258,50 @@ def test_our_flight_logs(tmp_path):
     # at the times of the records, of measurements as old as the quickest packet says: 1 ms before them
     when = log.time + TIME[6] + 0.002
     assert log.position[:, 1] == pytest.approx(np.interp(when - 0.001, TIME, POSITION[:, 1]), abs=1e-4)
+
+
+def flight_log(path):
+    """A log of 3000 steps of one drone, in several chunks."""
+    steps = [StepRecord(0.01 * i, Phase.POLICY, None, command=np.full(4, i % 7, np.float32)) for i in range(3000)]
+    with FlightLog(path, {"groups": {}}) as log:
+        for step in steps:
+            log.write(0, step)
+
+
+def test_a_log_of_a_killed_runtime_is_read_to_its_last_whole_chunk(tmp_path):
+    """Cut anywhere: steps are those of the whole log, as many as were there, and more where more is left."""
+    pytest.importorskip("mcap")
+    whole, cut = tmp_path / "whole.mcap", tmp_path / "cut.mcap"
+    flight_log(whole)
+    data, every = whole.read_bytes(), read_flight(whole).vehicles[0]
+    last = 0
+    for end in range(len(data) // 3, len(data), len(data) // 40):
+        cut.write_bytes(data[:end])
+        steps = read_flight(cut).vehicles[0]
+        assert last <= len(steps) and steps == every[: len(steps)]
+        last = len(steps)
+    assert last == len(every) == 3000
+
+
+def test_damaged_flight_logs_are_one_sentence(tmp_path):
+    """In any byte: either the same steps, or one sentence."""
+    pytest.importorskip("mcap")
+    whole, damaged = tmp_path / "whole.mcap", tmp_path / "damaged.mcap"
+    flight_log(whole)
+    data, every = whole.read_bytes(), read_flight(whole)
+    rng = np.random.default_rng(0)
+    refused = 0
+    for place in rng.integers(len(data), size=60):
+        damaged.write_bytes(data[:place] + bytes([data[place] ^ int(rng.integers(1, 256))]) + data[place + 1 :])
+        found, said = None, ""
+        try:
+            found = read_flight(damaged)
+        except RookeryError as error:
+            said = str(error)
+        refused += said != ""
+        assert not said or (said.endswith(".") and "\n" not in said)
+        assert found is None or found.vehicles[0] == every.vehicles[0][: len(found.vehicles[0])]
+    assert refused > 0
 
 
 def ulog(path, topics):
