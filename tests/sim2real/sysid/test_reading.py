@@ -9,6 +9,8 @@ import struct
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.sysid.readers.reading import read_table
@@ -205,6 +207,17 @@ def test_streams_of_different_rates_are_merged():
     out = merge({"x": (fast, 2 * fast), "y": (slow, 3 * slow), "u": (slow, slow)}, "x", ["u"])
     assert out["x"] == pytest.approx(2 * out["time"]) and out["y"] == pytest.approx(3 * out["time"])
     assert out["u"] == pytest.approx(np.floor(out["time"] * 10 + 1e-9) / 10)
+
+
+@given(st.integers(0, 99), st.sampled_from(["position.a", "velocity.a", "target.a"]))
+def test_streams_whose_clock_was_set_back_are_refused(at, stream):
+    """Such a stream, of whatever kind, would be read at the wrong times without a word."""
+    times = np.linspace(0.0, 1.0, 102)
+    streams = {name: (times.copy(), np.sin(times)) for name in ("position.a", "velocity.a", "target.a")}
+    merge(streams, "position.a", ["target.a"])
+    streams[stream][0][at + 1 :] -= 0.5
+    with pytest.raises(ValueError, match=f"{stream} goes back in time after its sample {at}"):
+        merge(streams, "position.a", ["target.a"])
 
 
 def test_quaternions_do_not_jump():
