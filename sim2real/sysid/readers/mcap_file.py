@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -14,12 +19,17 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.sysid.readers.reading import needs, one_line
 from rookery.sim2real.sysid.table import Table, merge
 
-OURS = "rookery.Step"
+OURS, CONTRACT = "rookery.Step", "rookery.contract"
+MAGIC = b"\x89MCAP0\r\n"
+"""Begins and ends a whole file."""
+CUT = "its end is missing, as of a program that was killed: what stands before is used."
 QUANTITIES = {
     "joint angles": "position", "joint velocities": "velocity", "joint torques": "torque", "position": "position",
     "velocity": "velocity", "rotation": "quaternion", "angular velocity": "angular_velocity",
 }  # fmt: skip
 """Our columns by the names of measured quantities."""
+Record = tuple[str, str, bytes | str]
+"""Name of the schema, topic, data; of the contract CONTRACT, nothing, its text."""
 JOINTED = ("joint angles", "joint velocities", "joint torques")
 FLOWN = ("position", "velocity", "rotation", "angular velocity")
 
@@ -31,30 +41,79 @@ def read(path: Path) -> Table:
         from mcap.reader import make_reader
     except ImportError:
         raise needs("mcap", path) from None
-    steps: list[dict[str, Any]] = []
     contract: dict[str, Any] = {}
-    topic = ""
+    steps: list[dict[str, Any]] = []
+    notes: tuple[str, ...] = ()
     try:
         with path.open("rb") as file:
-            reader = make_reader(file)
-            summary = reader.get_summary()
-            if summary is not None and not any(s.name == OURS for s in summary.schemas.values()):
-                from rookery.sim2real.sysid.readers.ros2 import read as read_ros
+            if _is_cut(file):
+                notes = (CUT,)
+                contract, steps = _first_vehicle(_until_the_cut(file))
+            else:
+                reader = make_reader(file)
+                summary = reader.get_summary()
+                if summary is not None and not any(s.name == OURS for s in summary.schemas.values()):
+                    from rookery.sim2real.sysid.readers.ros2 import read as read_ros
 
-                return read_ros(path)
-            for metadata in reader.iter_metadata():
-                if metadata.name == "rookery.contract":
-                    contract = json.loads(metadata.metadata["json"])
-            for schema, channel, message in reader.iter_messages():
-                topic = topic or channel.topic
-                if schema is not None and schema.name == OURS and channel.topic == topic:
-                    steps.append(json.loads(message.data))
+                    return read_ros(path)
+                whole = ((s.name, c.topic, m.data) for s, c, m in reader.iter_messages() if s is not None)
+                kept = ((m.name, "", m.metadata["json"]) for m in reader.iter_metadata() if m.name == CONTRACT)
+                contract, steps = _first_vehicle(chain(kept, whole))
     except (McapError, ValueError, KeyError, struct.error) as error:
         raise RookeryError(f"{path} is a damaged MCAP file: {one_line(error)}.") from error
+    if notes and not steps:
+        raise RookeryError(
+            f"{path} is a damaged MCAP file: its end is missing, and no flight of ours stands before; where it is another "
+            "program's recording, repair it by `mcap recover`."
+        )
     flown = [s for s in steps if s.get("phase") == "policy" and "command" in s and "measured" in s]
     if len(flown) < 2:
         raise RookeryError(f"{path} has {len(flown)} steps of a policy with measurements and commands, and needs many.")
-    return _table(path, flown, contract)
+    return replace(_table(path, flown, contract), notes=notes)
+
+
+def _is_cut(file: BinaryIO) -> bool:
+    """True where the end of a file is missing, as of a program that was killed."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(0, size - len(MAGIC)))
+    whole = file.read() == MAGIC
+    file.seek(0)
+    return not whole
+
+
+def _until_the_cut(file: BinaryIO) -> Iterator[Record]:
+    """Records of a file up to the last whole one."""
+    from mcap.exceptions import McapError
+    from mcap.records import Channel, Message, Metadata, Schema
+    from mcap.stream_reader import StreamReader
+
+    schemas: dict[int, str] = {}
+    channels: dict[int, tuple[str, str]] = {}
+    with suppress(McapError, ValueError, struct.error):
+        for record in StreamReader(file).records:
+            if isinstance(record, Schema):
+                schemas[record.id] = record.name
+            elif isinstance(record, Channel):
+                channels[record.id] = (schemas.get(record.schema_id, ""), record.topic)
+            elif isinstance(record, Message) and record.channel_id in channels:
+                yield (*channels[record.channel_id], record.data)
+            elif isinstance(record, Metadata) and record.name == CONTRACT:
+                yield CONTRACT, "", record.metadata.get("json", "{}")
+
+
+def _first_vehicle(records: Iterable[Record]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The contract, and the steps of the first vehicle."""
+    contract: dict[str, Any] = {}
+    steps: list[dict[str, Any]] = []
+    first = ""
+    for name, topic, data in records:
+        if name == CONTRACT:
+            contract = json.loads(data)
+        elif name == OURS:
+            first = first or topic
+            if topic == first:
+                steps.append(json.loads(data))
+    return contract, steps
 
 
 def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) -> Table:

@@ -13,6 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.runtime.flight_log import FlightLog
+from rookery.sim2real.runtime.pilot import Phase, StepRecord
+from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.sysid.readers.reading import read_table
 from rookery.sim2real.sysid.readers.ulog import continuous
 from rookery.sim2real.sysid.settings import LogSettings, beside, joint_log
@@ -268,6 +271,30 @@ def test_our_flight_logs(tmp_path):
     # at the times of the records, of measurements as old as the quickest packet says: 1 ms before them
     when = log.time + TIME[6] + 0.002
     assert log.position[:, 1] == pytest.approx(np.interp(when - 0.001, TIME, POSITION[:, 1]), abs=1e-4)
+
+
+def test_the_flight_log_of_a_killed_program_is_read_to_its_cut(tmp_path):
+    """Wherever the file ends: what is read is the beginning of what the whole file tells, and nearly all of it."""
+    pytest.importorskip("mcap")
+    steps = 2000
+    with FlightLog(tmp_path / "whole.mcap", {"groups": {"dog": {"action": {"names": list(JOINTS)}}}}) as log:
+        for i in range(steps):
+            t = 0.01 * i
+            values = {"joint angles": np.sin(t + np.arange(3)).astype(np.float32)}
+            reading = Reading(t + 0.001, t, values)
+            log.write(0, StepRecord(t + 0.002, Phase.POLICY, reading, np.cos(t + np.arange(3)).astype(np.float32)))
+    data = (tmp_path / "whole.mcap").read_bytes()
+    whole = read_table(tmp_path / "whole.mcap")
+    for share in (0.5, 0.73, 0.99):
+        (tmp_path / "cut.mcap").write_bytes(data[: int(share * len(data))])
+        cut = read_table(tmp_path / "cut.mcap")
+        count = len(cut.columns["time"])
+        assert count > (share - 0.3) * steps and "its end is missing" in cut.notes[0]
+        # interpolation at the very end lacks the sample after it
+        assert all(cut.columns[n][: count - 1] == pytest.approx(whole.columns[n][: count - 1]) for n in whole.columns)
+    (tmp_path / "cut.mcap").write_bytes(data[:100])
+    with pytest.raises(RookeryError, match="its end is missing, and no flight"):
+        read_table(tmp_path / "cut.mcap")
 
 
 def ulog(path, topics):
