@@ -37,6 +37,7 @@ TRIES, REPLY_S = 5, 0.3
 LOWEST_THRUST, HIGHEST_THRUST = 1000, 60000  # of a set-point that the firmware takes as such
 ARMED, FLYING, TUMBLED = 1 << 1, 1 << 4, 1 << 5  # of supervisor.info
 AGAIN_S = 0.1  # s, between requests that are not yet carried out
+UNLOCKS = 5  # set-points without thrust, the first of which to arrive unlocks the thrust: nothing tells whether one has
 BELOW_M, STILL_M_S, STANDS_S = 0.3, 0.1, 0.5
 """A Crazyflie that is asked to go so far down and moves slower for so long stands on something."""
 MOST_REPLIES = 256  # that are kept for whoever asked
@@ -248,7 +249,8 @@ class CrazyflieLink(Link):
     def arm(self) -> None:
         self._stands = False
         self._send(crtp.PLATFORM, 0, bytes([1, 1]))
-        self._send(crtp.COMMANDER, 0, struct.pack("<fffH", 0.0, 0.0, 0.0, 0))  # unlocks the thrust
+        for _ in range(UNLOCKS):
+            self._send(crtp.COMMANDER, 0, struct.pack("<fffH", 0.0, 0.0, 0.0, 0))
 
     def disarm(self) -> None:
         if self._due("disarm"):

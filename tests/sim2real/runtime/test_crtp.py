@@ -121,6 +121,17 @@ def test_a_flight_ends_on_the_ground_and_the_vehicle_can_fly_again() -> None:
     assert not link.locked
 
 
+@pytest.mark.parametrize("lost", [{1}, {1, 2}, {2, 3, 4}])
+def test_the_thrust_is_unlocked_though_packets_are_lost(lost: set[int]) -> None:
+    """The firmware follows no thrust before it has seen none, and the policy's first would let the vehicle fall."""
+    sent: list[tuple[int, bytes]] = []
+    link = Supervised(ManualClock())
+    link._send = lambda port, channel, data: sent.append((port, data))  # type: ignore[method-assign]
+    link.arm()
+    arrived = [data for i, (port, data) in enumerate(sent) if i not in lost and port == crtp.COMMANDER]
+    assert any(struct.unpack("<fffH", data)[3] == 0 for data in arrived)
+
+
 def test_refusals(hover_bundle: Path) -> None:
     port = free_port(1)
     assert "no Crazyflie answers" in run_refused(["fly", str(hover_bundle), "--link", f"crazyflie://127.0.0.1:{port}"])
