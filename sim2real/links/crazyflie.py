@@ -37,6 +37,9 @@ TRIES, REPLY_S = 5, 0.3
 LOWEST_THRUST, HIGHEST_THRUST = 1000, 60000  # of a set-point that the firmware takes as such
 ARMED, FLYING, TUMBLED = 1 << 1, 1 << 4, 1 << 5  # of supervisor.info
 AGAIN_S = 0.1  # s, between requests that are not yet carried out
+UNLOCKS = 5  # set-points without thrust, the first of which to arrive unlocks the thrust: nothing tells whether one has
+BELOW_M, STILL_M_S, STANDS_S = 0.3, 0.1, 0.5
+"""A Crazyflie that is asked to go so far down and moves slower for so long stands on something."""
 MOST_REPLIES = 256  # that are kept for whoever asked
 
 
@@ -68,6 +71,8 @@ class CrazyflieLink(Link):
         self._turns = 0
         self._asked: dict[str, float] = {}
         self._sent = False
+        self._resting: float | None = None  # s, since when it stays where it is though it is asked to go down
+        self._stands = False
 
     # -- opening -----------------------------------------------------------------------------------------------
 
@@ -242,8 +247,10 @@ class CrazyflieLink(Link):
     # -- commands ----------------------------------------------------------------------------------------------
 
     def arm(self) -> None:
+        self._stands = False
         self._send(crtp.PLATFORM, 0, bytes([1, 1]))
-        self._send(crtp.COMMANDER, 0, struct.pack("<fffH", 0.0, 0.0, 0.0, 0))  # unlocks the thrust
+        for _ in range(UNLOCKS):
+            self._send(crtp.COMMANDER, 0, struct.pack("<fffH", 0.0, 0.0, 0.0, 0))
 
     def disarm(self) -> None:
         if self._due("disarm"):
@@ -279,14 +286,36 @@ class CrazyflieLink(Link):
             self._send(crtp.GENERIC, 0, struct.pack("<Bffff", crtp.POSITION, *values[:3], math.degrees(values[3])))
 
     def go_to(self, position: ArrayLike, yaw: float) -> None:
-        self.write("position", [*np.asarray(position, float).tolist(), yaw])
+        x, y, z = np.asarray(position, float).tolist()
+        self._stands = self._stands or self._rests(z)
+        if not self._stands:
+            self.write("position", [x, y, z, yaw])
+        elif self._due("relax"):  # its motors turn, so that it says it flies, until no set-point is valid any more
+            self._relax()
+
+    def _rests(self, height: float) -> bool:
+        """True where it has been asked to go down to a height, m, and does not."""
+        now, reading = self._clock.now(), self._reading
+        rests = (
+            reading is not None
+            and height < float(reading.values["position"][2]) - BELOW_M
+            and float(np.linalg.norm(reading.values["velocity"])) < STILL_M_S
+        )
+        if not rests:
+            self._resting = None
+        elif self._resting is None:
+            self._resting = now
+        return self._resting is not None and now - self._resting >= STANDS_S
+
+    def _relax(self) -> None:
+        """Leave it to the high-level commander, which stops the motors where nobody asks it for a flight."""
+        self._send(crtp.GENERIC, 1, struct.pack("<BI", 0, 0))
 
     def react(self, reaction: str) -> None:
         if reaction == "stop":
             self.disarm()
         elif self._due("land"):
-            # the high-level commander takes over when no set-point is valid any more
-            self._send(crtp.GENERIC, 1, struct.pack("<BI", 0, 0))
+            self._relax()
             self._send(crtp.HIGH_LEVEL, 0, struct.pack("<BBff?f", crtp.LAND_2, 0, 0.0, 0.0, True, 2.0))
 
     def close(self) -> None:

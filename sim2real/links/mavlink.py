@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 PORT = 14540
 KINDS = ("ctbr", "attitude", "velocity", "position")
 QUANTITIES = ("position", "velocity", "rotation", "angular velocity")
+AUTOPILOT = 1  # MAV_COMP_ID_AUTOPILOT1: gimbals, cameras and computers of a vehicle speak under its system id, too
 OFFBOARD = 6  # PX4's main mode
 OFFBOARD_LOSS_S = 0.06  # s, PX4's COM_OF_LOSS_T: the vehicle lands by itself that long after the last set-point
 RATE = 100.0  # Hz, of the telemetry that is asked for
@@ -117,7 +118,7 @@ class MavlinkLink(Link):
         for name in ("ATTITUDE_QUATERNION", "LOCAL_POSITION_NED"):
             self._request_stream(name)
         self._send(self._mav.MAVLink_param_set_message(
-            self._system, 1, b"COM_OF_LOSS_T", self._loss_s, self._mav.MAV_PARAM_TYPE_REAL32
+            self._system, AUTOPILOT, b"COM_OF_LOSS_T", self._loss_s, self._mav.MAV_PARAM_TYPE_REAL32
         ))  # fmt: skip
         self._wait(
             "LOCAL_POSITION_NED",
@@ -159,7 +160,9 @@ class MavlinkLink(Link):
         kind = message.get_type()
         if kind == "BAD_DATA":
             return
-        if self._system == 0 and kind == "HEARTBEAT" and message.get_srcComponent() == 1:
+        if message.get_srcComponent() != AUTOPILOT:
+            return
+        if self._system == 0 and kind == "HEARTBEAT":
             self._system = message.get_srcSystem()
         if message.get_srcSystem() != self._system:
             return
@@ -214,7 +217,7 @@ class MavlinkLink(Link):
 
     def _command(self, command: int, *values: float) -> None:
         filled = (*values, *[0.0] * (7 - len(values)))
-        self._send(self._mav.MAVLink_command_long_message(self._system, 1, command, 0, *filled))
+        self._send(self._mav.MAVLink_command_long_message(self._system, AUTOPILOT, command, 0, *filled))
 
     def _due(self, what: str) -> bool:
         now = self._clock.now()
@@ -285,7 +288,7 @@ class MavlinkLink(Link):
 
     def _attitude(self, mask: int, q: Any, rates: Sequence[float], thrust: float) -> None:
         self._send(self._mav.MAVLink_set_attitude_target_message(
-            self._stamp, self._system, 1, mask, [float(c) for c in q], *(float(r) for r in rates), thrust
+            self._stamp, self._system, AUTOPILOT, mask, [float(c) for c in q], *(float(r) for r in rates), thrust
         ))  # fmt: skip
 
     def _position(
@@ -293,7 +296,7 @@ class MavlinkLink(Link):
     ) -> None:
         frame = self._mav.MAV_FRAME_LOCAL_NED
         self._send(self._mav.MAVLink_set_position_target_local_ned_message(
-            self._stamp, self._system, 1, frame, mask, *place, *velocity, 0.0, 0.0, 0.0, yaw, float(yaw_rate)
+            self._stamp, self._system, AUTOPILOT, frame, mask, *place, *velocity, 0.0, 0.0, 0.0, yaw, float(yaw_rate)
         ))  # fmt: skip
 
     def close(self) -> None:

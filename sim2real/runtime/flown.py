@@ -22,10 +22,17 @@ MOST_BYTES = 1 << 28
 
 @dataclass
 class Flown:
-    """A flight: the contract's JSON, and the steps of each vehicle by its number, as flight_log.SCHEMA says."""
+    """A flight.
+
+    Attributes:
+        contract: its JSON.
+        vehicles: the steps of each by its number, as flight_log.SCHEMA says.
+        cut: the file's end is missing, as of a runtime that was killed.
+    """
 
     contract: dict[str, Any] = field(default_factory=dict)
     vehicles: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    cut: bool = False
 
 
 def read_flight(path: Path) -> Flown | None:
@@ -49,7 +56,8 @@ def read_flight(path: Path) -> Flown | None:
     except OSError as error:
         raise RookeryError(f"cannot read {path} ({error.strerror}).") from error
     except Exception as error:  # decompressors have errors of their own
-        if not (flown.vehicles and _is_cut(path)):
+        flown.cut = _is_cut(path)
+        if not (flown.vehicles and flown.cut):
             words = " ".join(str(error).split()) or type(error).__name__
             raise RookeryError(f"{path} is a damaged MCAP file: {words}.") from error
     return flown
@@ -81,7 +89,7 @@ def _is_cut(path: Path) -> bool:
 
     with path.open("rb") as file:
         begin = file.read(MAGIC_SIZE)
-        file.seek(-MAGIC_SIZE, 2)
+        file.seek(max(0, file.seek(0, 2) - MAGIC_SIZE))
         return file.read() != begin
 
 

@@ -121,7 +121,18 @@ def merge(streams: Mapping[str, tuple[Array, Array]], base: str, held: Sequence[
 
     Returns:
         `time` and the columns, [T] each.
+
+    Raises:
+        ValueError: times of a stream go back.
     """
+    for name, (times, _) in streams.items():
+        back = np.flatnonzero(np.diff(times) < 0.0)
+        if len(back):
+            at = int(back[0])
+            raise ValueError(
+                f"{name} goes back in time after its sample {at}, from {times[at]:.6g} to {times[at + 1]:.6g} s: sort the log "
+                "by time, or leave out what was logged before a clock was set"
+            )
     begin = max(times[0] for times, _ in streams.values())
     end = min(times[-1] for name, (times, _) in streams.items() if name not in held)
     grid = streams[base][0]

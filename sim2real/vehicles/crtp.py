@@ -2,7 +2,8 @@
 the high-level commander, a packet a datagram, on UDP ports from 19850 on, where cflib scans.
 
 Brushed Crazyflies arm by themselves, and so do these: the first set-point arms. Where set-points stop they land; the firmware
-levels after 0.5 s and stops its motors after 2 s (COMMANDER_WDT_TIMEOUT_*).
+levels after 0.5 s and stops its motors after 2 s (COMMANDER_WDT_TIMEOUT_*). As the firmware's supervisor has it they say that
+they fly until 2 s after their motors have last turned; motors turn on the ground, too, while set-points are valid.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import struct
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,7 @@ FIRMWARE = b"Rookery vehicle"
 ARMED, FLYING = 1 << 1, 1 << 4
 CAN_BE_ARMED, AUTO_ARMED, CAN_FLY = 1 << 0, 1 << 2, 1 << 3
 HEIGHT_GAIN = 2.0  # 1/s, from an error of height to a climb rate
+FLYING_S = 2.0  # s, IS_FLYING_HYSTERESIS_THRESHOLD of the firmware's supervisor
 THRUST_GAIN = 4.0  # 1/s, from an error of the climb rate to an acceleration
 
 Value = Callable[[Reading], float]
@@ -106,6 +109,7 @@ class CrtpDrone:
         self._unlocked = False
         self._hold: Callable[[Reading], None] | None = None  # set-points that need feedback in every step
         self._ticks = 0
+        self._turned = -math.inf  # s, when its motors last turned
         self._curve = vehicle.drones.drone.thrust_curve
         self._weight = vehicle.drones.drone.mass * GRAVITY
 
@@ -128,6 +132,9 @@ class CrtpDrone:
         self._ticks += 1
         if self._hold is not None and reading.mode == "offboard":
             self._hold(reading)
+        if reading.armed and not (reading.landed and reading.mode == "hold"):
+            self._turned = self.vehicle.now
+        reading = replace(reading, landed=self.vehicle.now - self._turned >= FLYING_S)
         for block, period in self._running.items():
             if self._ticks % period == 0:
                 self._log(block, reading)
@@ -287,6 +294,8 @@ class CrtpDrone:
     def _on_generic(self, packet: Packet) -> None:
         if packet.channel == 1:  # no set-point is valid any more
             self._hold = None
+            if self.vehicle.sense(self.number).landed:
+                self.vehicle.hold(self.number)  # its motors stop
             return
         kind, data = packet.data[0], packet.data[1:]
         if kind == crtp.STOP:

@@ -21,6 +21,7 @@ using mavlink::Message;
 
 constexpr int companion_port = 14540;
 constexpr unsigned char our_system = 245, our_component = 191; /* an onboard computer */
+constexpr unsigned char autopilot = 1; /* MAV_COMP_ID_AUTOPILOT1 */
 constexpr unsigned char autopilot_px4 = 12, autopilot_none = 8, type_companion = 18, active = 4;
 constexpr unsigned char armed_flag = 128;
 constexpr unsigned char on_ground = 1;
@@ -203,7 +204,10 @@ private:
 
     void take(const Message &m, const sockaddr_in &from, double received)
     {
-        if (system_ == 0 && m.id == mavlink::HEARTBEAT && m.component == 1) {
+        if (m.component != autopilot) { /* gimbals, cameras and computers of a vehicle speak under its system id, too */
+            return;
+        }
+        if (system_ == 0 && m.id == mavlink::HEARTBEAT) {
             system_ = m.system;
         }
         if (system_ == 0 || m.system != system_) {
@@ -211,12 +215,12 @@ private:
         }
         peer_ = from;
         heard = received;
-        Latest *to = m.id == mavlink::HEARTBEAT && m.component == 1 ? &beat_
-                     : m.id == mavlink::ATTITUDE_QUATERNION         ? &attitude_
-                     : m.id == mavlink::LOCAL_POSITION_NED          ? &place_
-                     : m.id == mavlink::SYS_STATUS                  ? &status_
-                     : m.id == mavlink::EXTENDED_SYS_STATE          ? &landed_
-                                                                    : nullptr;
+        Latest *to = m.id == mavlink::HEARTBEAT             ? &beat_
+                     : m.id == mavlink::ATTITUDE_QUATERNION ? &attitude_
+                     : m.id == mavlink::LOCAL_POSITION_NED  ? &place_
+                     : m.id == mavlink::SYS_STATUS          ? &status_
+                     : m.id == mavlink::EXTENDED_SYS_STATE  ? &landed_
+                                                            : nullptr;
         if (to != nullptr) {
             to->received = received;
             to->message = m;

@@ -23,6 +23,8 @@ SATURATED = 0.5
 FAR_M = 1e5  # m, where the resolution of a position ends
 OTHER_UNIT = 30.0
 """Factor of the change of positions over velocities that only another unit makes."""
+JUMP, JUMP_M, JUMP_RAD = 20.0, 0.05, 0.1
+"""An estimate is reset where it moves on by more than its rates say: this many medians, and this far."""
 AGREES = 0.15
 """Difference of the factor between rates and the change of the attitude from 1 that noise explains."""
 
@@ -59,8 +61,34 @@ def flight_log(table: Table, settings: LogSettings, drone: DroneParameters) -> M
     notes = list(table.notes)
     velocity = _velocity(table, time, position, quaternion, notes)
     rate = _rate(table, settings, time, quaternion, notes)
+    pieces = _between_resets(time, pieces, _steps(time, position, velocity, quaternion, rate), notes)
     log = MultirotorLog(source, time, position, quaternion, velocity, rate, motors, pieces, tuple(notes))
     return _in_the_air(log, drone)
+
+
+def _steps(time: Array, position: Array, velocity: Array, quaternion: Array, rate: Array) -> Array:
+    """[2, T - 1] of each step: m and rad that position and attitude move beyond what velocity and rate say."""
+    dt = np.diff(time)[:, None]
+    moved = np.diff(position, axis=0) - 0.5 * (velocity[1:] + velocity[:-1]) * dt
+    (w0, v0), (w1, v1) = ((q[:, :1], q[:, 1:]) for q in (quaternion[:-1], quaternion[1:]))
+    w = w0 * w1 + (v0 * v1).sum(axis=1, keepdims=True)
+    turned_by = 2.0 * np.sign(w) * (w0 * v1 - w1 * v0 - np.cross(v0, v1))
+    return np.stack([np.linalg.norm(x, axis=1) for x in (moved, turned_by - 0.5 * (rate[1:] + rate[:-1]) * dt)])
+
+
+def _between_resets(time: Array, pieces: tuple[int, ...], steps: Array, notes: list[str]) -> tuple[int, ...]:
+    """First samples of the stretches in which the estimate goes on without a jump."""
+    within = np.ones(steps.shape[1], bool)
+    within[[p - 1 for p in pieces if p]] = False  # a gap is no reset
+    limit = np.maximum(JUMP * np.median(steps, axis=1), (JUMP_M, JUMP_RAD))
+    cuts = np.flatnonzero((steps > limit[:, None]).any(axis=0) & within)
+    if len(cuts):
+        far, angle = steps[:, cuts[0]]
+        notes.append(
+            f"the estimate jumps by {far:.2g} m and {angle:.2g} rad at {time[cuts[0]]:.2f} s, as an estimator does that is "
+            f"reset{f', and in {len(cuts) - 1} more steps' if len(cuts) > 1 else ''}: stretches between count each by itself."
+        )
+    return tuple(sorted({*pieces, *(int(c) + 1 for c in cuts)}))
 
 
 def _finite(source: str, name: str, values: Array) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rookery.sim2real.runtime.flown import read_flight
 from rookery.sim2real.sysid.readers.reading import needs
 from rookery.sim2real.sysid.table import Table, merge
 
+CUT = "its end is missing, as of a program that was killed: what stands before is used."
 QUANTITIES = {
     "joint angles": "position", "joint velocities": "velocity", "joint torques": "torque", "position": "position",
     "velocity": "velocity", "rotation": "quaternion", "angular velocity": "angular_velocity",
@@ -36,7 +38,8 @@ def read(path: Path) -> Table:
     flown = [s for s in steps if s.get("phase") == "policy" and "command" in s and "measured" in s]
     if len(flown) < 2:
         raise RookeryError(f"{path} has {len(flown)} steps of a policy with measurements and commands, and needs many.")
-    return _table(path, flown, flight.contract)
+    table = _table(path, flown, flight.contract)
+    return replace(table, notes=(*table.notes, CUT)) if flight.cut else table
 
 
 def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) -> Table:

@@ -6,6 +6,7 @@ import json
 import math
 import random
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rookery
+import rookery.policies
+from rookery.sim2real.contract import Contract
 from rookery.sim2real.links import crtp
+from rookery.sim2real.links.addresses import parse_address
+from rookery.sim2real.links.crazyflie import CrazyflieLink
+from rookery.sim2real.runtime.clock import ManualClock
+from rookery.sim2real.runtime.entry import TakeOff
+from rookery.sim2real.runtime.pilot import EXIT_S
 from rookery.sim2real.vehicles.crtp import CrtpDrone
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from tests.sim2real.runtime.processes import fly, free_port, run_refused, vehicle
@@ -55,6 +63,73 @@ def test_a_bundle_flies_through_loss_and_latency(hover_bundle: Path) -> None:
     (one,) = report["vehicles"]
     assert (code, one["fault"]) == (0, None)
     assert one["largest_distance_m"] < 0.2
+
+
+class Supervised(CrazyflieLink):
+    """Linked to a Crazyflie whose supervisor works as the firmware's: motors turn while set-points are valid, it flies until
+    2 s after they have, and where it is disarmed in flight it locks."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        hover = Contract.read(Path(rookery.policies.__file__).parent / "zoo" / "drone-hover").groups["drone"]
+        super().__init__(parse_address("crazyflie://127.0.0.1:1"), hover, clock)
+        self.height, self.wish, self.turned, self.locked = 1.0, 1.0, clock.now(), False
+        self.valid = True
+        self._status = (0, 1.0)
+
+    def _send(self, port: int, channel: int, data: bytes) -> None:
+        if (port, channel) == (crtp.GENERIC, 0):
+            self.valid = data[0] != crtp.STOP
+            self.wish = struct.unpack("<fff", data[1:13])[2] if data[0] == crtp.POSITION else self.wish
+        elif (port, channel) == (crtp.GENERIC, 1):
+            self.valid = False
+        elif port == crtp.PLATFORM and data[1] == 0:
+            self.locked = self.flies
+
+    @property
+    def flies(self) -> bool:
+        return self._clock.now() - self.turned < 2.0
+
+    def step(self) -> None:
+        if self.valid:
+            self.turned = self._clock.now()
+        before = self.height
+        if self.valid:
+            self.height = max(0.0, before + 0.01 * max(-1.0, 2.0 * (self.wish - before)))
+        info = 1 << 1 | self.flies << 4
+        stamp = struct.pack("<I", round(1e3 * self._clock.now()))[:3]
+        up, climb = round(1e3 * self.height), round(1e5 * (self.height - before))
+        state = struct.pack("<hhhhhhIhhh", 0, 0, up, 0, 0, climb, crtp.compress(np.float32([1, 0, 0, 0])), 0, 0, 0)
+        self._logged(bytes([2]) + stamp + struct.pack("<HB", info, 90))
+        self._logged(bytes([1]) + stamp + state)
+
+
+def test_a_flight_ends_on_the_ground_and_the_vehicle_can_fly_again() -> None:
+    """Motors that turn count as flight: a link that waits for the end of it while it sends set-points waits for ever."""
+    clock = ManualClock()
+    link = Supervised(clock)
+    link.step()
+    way, reading = TakeOff(), link.read()
+    assert reading is not None
+    begun = clock.now()
+    way.begin_exit(reading, begun)
+    while not way.leave(link, link.read(), clock.now()):  # type: ignore[arg-type]
+        assert link.valid or link.height == 0.0  # its motors never stop in the air
+        clock.moment += 0.01
+        link.step()
+        assert clock.now() - begun < EXIT_S
+    link.disarm()
+    assert not link.locked
+
+
+@pytest.mark.parametrize("lost", [{1}, {1, 2}, {2, 3, 4}])
+def test_the_thrust_is_unlocked_though_packets_are_lost(lost: set[int]) -> None:
+    """The firmware follows no thrust before it has seen none, and the policy's first would let the vehicle fall."""
+    sent: list[tuple[int, bytes]] = []
+    link = Supervised(ManualClock())
+    link._send = lambda port, channel, data: sent.append((port, data))  # type: ignore[method-assign]
+    link.arm()
+    arrived = [data for i, (port, data) in enumerate(sent) if i not in lost and port == crtp.COMMANDER]
+    assert any(struct.unpack("<fffH", data)[3] == 0 for data in arrived)
 
 
 def test_refusals(hover_bundle: Path) -> None:

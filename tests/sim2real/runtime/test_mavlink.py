@@ -27,6 +27,7 @@ import rookery
 import rookery.policies
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import Contract
+from rookery.sim2real.links.addresses import parse_address
 from rookery.sim2real.links.frames import (
     from_frd,
     from_ned,
@@ -38,7 +39,7 @@ from rookery.sim2real.links.frames import (
 )
 from rookery.sim2real.links.mavlink import MavlinkLink
 from rookery.sim2real.links.opening import open_link
-from rookery.sim2real.runtime.clock import MonotonicClock
+from rookery.sim2real.runtime.clock import ManualClock, MonotonicClock
 from rookery.sim2real.vehicles.drone import DroneVehicle
 from rookery.sim2real.vehicles.mavlink import MavlinkDrone
 from rookery.sim2real.vehicles.mission import EARTH_M, HOME, to_global
@@ -239,6 +240,35 @@ def test_a_crazyradio_that_is_not_there_is_said() -> None:
             open_link(
                 f"crazyflie://radio/{path}", Contract.read(ZOO / "drone-hover").groups["drone"], MonotonicClock()
             ).open()
+
+
+@pytest.mark.parametrize("options", ["", "?system=1"])
+@pytest.mark.parametrize("component", [25, 100, 154, 191, 250])
+def test_only_the_autopilot_of_a_system_is_believed(options: str, component: int) -> None:
+    """Gimbals, cameras and companion computers send heartbeats under the vehicle's system id, and some their own attitude."""
+    link = MavlinkLink(
+        parse_address(f"mavlink://127.0.0.1:1{options}"),
+        Contract.read(ZOO / "drone-hover").groups["drone"],
+        ManualClock(),
+    )
+    autopilot, other = (mav.MAVLink(None, srcSystem=1, srcComponent=c) for c in (1, component))
+
+    def tell(codec: Any, armed: bool, mode: int, kind: int, north: float) -> None:
+        for message in (
+            mav.MAVLink_heartbeat_message(2, kind, 128 * armed, mode << 16, 4, 3),
+            mav.MAVLink_local_position_ned_message(0, north, 0, 0, 0, 0, 0),
+            mav.MAVLink_attitude_quaternion_message(0, 1, 0, 0, 0, 0, 0, 0),
+        ):
+            link.take_packet(message.pack(codec), ("127.0.0.1", 9 if codec is autopilot else 10))
+
+    tell(other, False, 0, mav.MAV_AUTOPILOT_INVALID, 5.0)
+    assert link.read() is None
+    tell(autopilot, True, 6, mav.MAV_AUTOPILOT_PX4, 1.0)
+    tell(other, False, 0, mav.MAV_AUTOPILOT_INVALID, 5.0)
+    reading = link.read()
+    assert reading is not None and reading.armed and link.engaged
+    assert to_ned(reading.values["position"])[0] == pytest.approx(1.0)
+    assert link._peer == ("127.0.0.1", 9)
 
 
 def unit(values: list[float]) -> np.ndarray:

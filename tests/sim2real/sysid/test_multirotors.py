@@ -103,6 +103,30 @@ def table_of(log, **changes):
     return Table("test", {k: v for k, v in columns.items() if v is not None})
 
 
+def test_a_reset_of_the_estimator_ends_a_stretch(flight):
+    """No window goes across it, whatever was reset, with velocities or without; the rest of the flight stays."""
+    at = len(flight.time) // 2
+    half = 0.5 * 0.6
+    turn = np.array([np.cos(half), 0.0, 0.0, np.sin(half)])
+    w, x, y, z = flight.quaternion.T
+    headed = np.stack(
+        [turn[0] * w - turn[3] * z, turn[0] * x - turn[3] * y, turn[0] * y + turn[3] * x, turn[0] * z + turn[3] * w], 1
+    )
+    moved = flight.position[:, 0] + np.where(np.arange(len(flight.time)) < at, 0.0, 0.4)
+    late = np.arange(len(flight.time))[:, None] >= at
+    both = np.where(late, headed, flight.quaternion)
+    none = dict.fromkeys(("velocity.x", "velocity.y", "velocity.z"))
+    whole = flight_log(table_of(flight), LogSettings(), DRONE)
+    for changes in (
+        {"position.x": moved}, {"position.x": moved} | none, {f"quaternion.{a}": both[:, i] for i, a in enumerate("wxyz")}
+    ):  # fmt: skip
+        log = flight_log(table_of(flight, **changes), LogSettings(), DRONE)
+        assert len(whole.pieces) == 1 and len(log.pieces) == 2
+        assert log.time[log.pieces[1] - 1] < flight.time[at] <= log.time[log.pieces[1]]
+        assert len(log.time) >= len(whole.time) - 4
+        assert any("reset" in note for note in log.notes)
+
+
 def test_velocities_and_rates_are_derived_where_a_log_has_none(flight):
     read = flight_log(table_of(flight), LogSettings(), DRONE)
     assert read.velocity == pytest.approx(flight.velocity) and read.notes == ()

@@ -14,6 +14,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim2real.runtime.flight_log import FlightLog
 from rookery.sim2real.runtime.flown import read_flight
 from rookery.sim2real.runtime.pilot import Phase, StepRecord
+from rookery.sim2real.runtime.reading import Reading
 from rookery.sim2real.sysid.readers.reading import read_table
 from rookery.sim2real.sysid.readers.ulog import continuous
 from rookery.sim2real.sysid.settings import LogSettings, beside, joint_log
@@ -281,6 +282,28 @@ def test_a_log_of_a_killed_runtime_is_read_to_its_last_whole_chunk(tmp_path):
         assert last <= len(steps) and steps == every[: len(steps)]
         last = len(steps)
     assert last == len(every) == 3000
+
+
+def test_a_cut_log_is_identified_by_its_beginning(tmp_path):
+    """Wherever the file ends: columns are the beginning of those of the whole file, nearly all of it, and a note says so."""
+    pytest.importorskip("mcap")
+    steps = 2000
+    with FlightLog(tmp_path / "whole.mcap", {"groups": {"dog": {"action": {"names": list(JOINTS)}}}}) as log:
+        for i in range(steps):
+            t = 0.01 * i
+            values = {"joint angles": np.sin(t + np.arange(3)).astype(np.float32)}
+            reading = Reading(t + 0.001, t, values)
+            log.write(0, StepRecord(t + 0.002, Phase.POLICY, reading, np.cos(t + np.arange(3)).astype(np.float32)))
+    data = (tmp_path / "whole.mcap").read_bytes()
+    whole = read_table(tmp_path / "whole.mcap")
+    assert not whole.notes
+    for share in (0.5, 0.73, 0.99):
+        (tmp_path / "cut.mcap").write_bytes(data[: int(share * len(data))])
+        cut = read_table(tmp_path / "cut.mcap")
+        count = len(cut.columns["time"])
+        assert count > (share - 0.3) * steps and "its end is missing" in cut.notes[0]
+        # interpolation at the very end lacks the sample after it
+        assert all(cut.columns[n][: count - 1] == pytest.approx(whole.columns[n][: count - 1]) for n in whole.columns)
 
 
 def test_damaged_flight_logs_are_one_sentence(tmp_path):
