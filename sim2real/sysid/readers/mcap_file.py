@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import struct
+import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -21,40 +22,72 @@ QUANTITIES = {
 }  # fmt: skip
 """Our columns by the names of measured quantities."""
 JOINTED = ("joint angles", "joint velocities", "joint torques")
+CUT = "the log ends in the middle, as that of a program that was killed: what was written before is taken"
 FLOWN = ("position", "velocity", "rotation", "angular velocity")
 
 
 def read(path: Path) -> Table:
     """The first vehicle's steps; see rookery.sim2real.sysid.readers.reading."""
     try:
-        from mcap.exceptions import McapError
-        from mcap.reader import make_reader
+        import mcap.reader  # noqa: F401
     except ImportError:
         raise needs("mcap", path) from None
-    steps: list[dict[str, Any]] = []
-    contract: dict[str, Any] = {}
-    topic = ""
     try:
         with path.open("rb") as file:
-            reader = make_reader(file)
-            summary = reader.get_summary()
-            if summary is not None and not any(s.name == OURS for s in summary.schemas.values()):
+            if _of_others(file):
                 from rookery.sim2real.sysid.readers.ros2 import read as read_ros
 
                 return read_ros(path)
-            for metadata in reader.iter_metadata():
-                if metadata.name == "rookery.contract":
-                    contract = json.loads(metadata.metadata["json"])
-            for schema, channel, message in reader.iter_messages():
-                topic = topic or channel.topic
-                if schema is not None and schema.name == OURS and channel.topic == topic:
-                    steps.append(json.loads(message.data))
-    except (McapError, ValueError, KeyError, struct.error) as error:
+            steps, contract, cut = _steps(file)
+    except (RookeryError, OSError):
+        raise
+    except Exception as error:  # of the decompressors, which share no base class
         raise RookeryError(f"{path} is a damaged MCAP file: {one_line(error)}.") from error
     flown = [s for s in steps if s.get("phase") == "policy" and "command" in s and "measured" in s]
     if len(flown) < 2:
         raise RookeryError(f"{path} has {len(flown)} steps of a policy with measurements and commands, and needs many.")
-    return _table(path, flown, contract)
+    table = _table(path, flown, contract)
+    return replace(table, notes=(*table.notes, CUT)) if cut else table
+
+
+def _of_others(file: IO[bytes]) -> bool:
+    """True of a recording without our messages; a file that was not ended has no summary, by which recordings are read."""
+    from mcap.reader import make_reader
+
+    try:
+        summary = make_reader(file).get_summary()
+    except Exception:
+        summary = None
+    file.seek(0)
+    return summary is not None and not any(s.name == OURS for s in summary.schemas.values())
+
+
+def _steps(file: IO[bytes]) -> tuple[list[dict[str, Any]], dict[str, Any], bool]:
+    """Steps and contract of our log in the order in which they were written, and whether it ends in the middle: that of a
+    program that was killed does."""
+    from mcap.records import Channel, Message, Metadata, Schema
+    from mcap.stream_reader import StreamReader
+
+    steps: list[dict[str, Any]] = []
+    contract: dict[str, Any] = {}
+    ours: set[int] = set()  # schemas
+    first: int | None = None  # channel
+    size = os.fstat(file.fileno()).st_size
+    try:
+        for record in StreamReader(file, record_size_limit=size).records:
+            if isinstance(record, Metadata) and record.name == "rookery.contract":
+                contract = json.loads(record.metadata["json"])
+            elif isinstance(record, Schema) and record.name == OURS:
+                ours.add(record.id)
+            elif isinstance(record, Channel) and record.schema_id in ours:
+                first = record.id if first is None else first
+            elif isinstance(record, Message) and record.channel_id == first:
+                steps.append(json.loads(record.data))
+    except Exception:
+        if not steps:
+            raise
+        return steps, contract, True
+    return steps, contract, False
 
 
 def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) -> Table:

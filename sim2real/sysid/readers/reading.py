@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
 from rookery.sim.errors import RookeryError
-from rookery.sim.untrusted import Damaged
 from rookery.sim2real.sysid.table import Table
 
 READERS = {
@@ -38,8 +36,8 @@ def read_table(path: Path) -> Table:
         raise
     except OSError as error:
         raise RookeryError(f"cannot read {path}: {one_line(error.strerror or error)}.") from error
-    # what stands in a file may be of any type and anywhere missing
-    except (Damaged, ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
+    # what stands in a file may be of any type and anywhere missing, and libraries have errors of their own
+    except Exception as error:
         raise RookeryError(f"{path} cannot be read as {suffix or 'a bag'}: {one_line(error)}.") from error
     _check_lengths(table)
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -231,16 +232,16 @@ def test_crazyflie_logs(tmp_path):
     assert [columns[f"motors.{i}"][0] for i in range(1, 5)] == pytest.approx([1, 0, 0, 0.5])
 
 
-def test_our_flight_logs(tmp_path):
+def flight_log(path):
+    """Of a walk, in small chunks."""
     pytest.importorskip("mcap")
     from mcap.writer import Writer
 
-    path = tmp_path / "walk.mcap"
     joints = [{"name": n, "kp": 20.0, "kd": 1.0, "lower": -3.0, "upper": 3.0} for n in JOINTS]
     action = {"kind": "leg_position", "names": list(JOINTS)}
     contract = {"groups": {"dog": {"action": action, "actuation": {"joints": joints}}}}
     with path.open("wb") as file:
-        writer = Writer(file)
+        writer = Writer(file, chunk_size=1 << 12)
         writer.start(profile="", library="test")
         schema = writer.register_schema("rookery.Step", "jsonschema", b"{}")
         channel = writer.register_channel("/0/step", "json", schema)
@@ -250,11 +251,47 @@ def test_our_flight_logs(tmp_path):
                     "state": {"joint angles": POSITION[i].tolist()}, "command": TARGET[i].tolist()}  # fmt: skip
             writer.add_message(channel, log_time=i, publish_time=i, data=json.dumps(step).encode())
         writer.finish()
-    log = read(path, LogSettings())
+    return path
+
+
+def test_our_flight_logs(tmp_path):
+    log = read(flight_log(tmp_path / "walk.mcap"), LogSettings())
     assert (log.kp == 20.0).all() and len(log.time) > 900
     # at the times of the records, of measurements as old as the quickest packet says: 1 ms before them
     when = log.time + TIME[6] + 0.002
     assert log.position[:, 1] == pytest.approx(np.interp(when - 0.001, TIME, POSITION[:, 1]), abs=1e-4)
+
+
+def test_the_log_of_a_program_that_was_killed_is_read_up_to_then(tmp_path):
+    path = flight_log(tmp_path / "walk.mcap")
+    whole, data = read_table(path), path.read_bytes()
+    assert whole.notes == ()
+    length = 0
+    for end in np.linspace(0, len(data) - 1, 40).astype(int).tolist():
+        path.write_bytes(data[:end])
+        if length == 0:
+            with contextlib.suppress(RookeryError):  # there is nothing in it yet
+                length = len(read_table(path).columns["time"])
+            continue
+        cut = read_table(path)
+        assert len(cut.notes) == 1
+        assert len(cut.columns["time"]) >= length
+        length = len(cut.columns["time"])
+        for name, values in cut.columns.items():
+            assert values == pytest.approx(whole.columns[name][:length])
+    assert length > 0.95 * len(whole.columns["time"])
+
+
+def test_damaged_bytes_of_a_flight_log_are_one_sentence_or_leave_what_was_before(tmp_path):
+    path, rng = flight_log(tmp_path / "walk.mcap"), np.random.default_rng(0)
+    whole, data = read_table(path), path.read_bytes()
+    for _ in range(60):
+        spoilt = bytearray(data)
+        for at in rng.integers(len(data), size=rng.integers(1, 4)):
+            spoilt[at] ^= int(rng.integers(1, 256))
+        path.write_bytes(spoilt)
+        with contextlib.suppress(RookeryError):
+            assert len(read_table(path).columns["time"]) <= len(whole.columns["time"])
 
 
 def ulog(path, topics):
