@@ -169,23 +169,24 @@ def test_the_autocorrelation_is_that_of_pairs_within_stretches():
     assert autocorrelation(table, stretches)[1] == pytest.approx(np.maximum(expected, 0.0))
 
 
-def correlated(prior=None):
+def correlated(prior=None, factor=-3.0):
     """Two columns that are nearly alike, but for size and sign."""
     rng = np.random.default_rng(8)
     matrix = rng.standard_normal((600, 3))
-    matrix[:, 1] = -3.0 * (matrix[:, 0] + 0.2 * matrix[:, 1])
+    matrix[:, 1] = factor * (matrix[:, 0] + 0.2 * matrix[:, 1])
     return estimate(Line(matrix, matrix.sum(axis=1) + 0.3 * rng.standard_normal(600), ("a", "b", "c"), prior=prior))
 
 
-def test_changes_of_a_tradeoff_hide_each_other():
-    fit = correlated()
+@pytest.mark.parametrize("factor", [-3.0, 3.0])
+def test_changes_of_a_tradeoff_hide_each_other(factor):
+    fit = correlated(factor=factor)
     (found,) = identifiability(fit).tradeoffs
     assert found.names == ("a", "b")
     moved = fit.problem.matrix[:, :2] * np.array(found.changes)
     assert np.linalg.norm(moved.sum(axis=1)) < 0.3 * np.linalg.norm(moved, axis=0).max()
     rng = np.random.default_rng(9)
     matrix = rng.standard_normal((300, 3))
-    matrix[:, 1] = -3.0 * matrix[:, 0]
+    matrix[:, 1] = factor * matrix[:, 0]
     y = matrix.sum(axis=1) + rng.standard_normal(300)
     exact = identifiability(estimate(Line(matrix, y, ("a", "b", "c"), prior={"b": 0.2})))
     (found,) = (t for t in exact.tradeoffs if set(t.names) == {"a", "b"})
