@@ -141,6 +141,8 @@ def run(args: Args) -> int:
         print_json(report)
     else:
         _print(report)
+    if log is not None and log.error:
+        raise RookeryError(log.error)
     return 1 if any(v["fault"] for v in report["vehicles"]) else 0
 
 

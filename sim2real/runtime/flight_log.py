@@ -11,6 +11,7 @@ import json
 import math
 import queue
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,9 @@ class FlightLog:
         path: the file, .mcap.
         contract: JSON of the policy's contract, kept as the file's metadata.
 
+    Attributes:
+        error: a sentence where the log ends early, as on a full disk: the flight goes on without; "" otherwise.
+
     Raises:
         RookeryError: mcap is not installed, or the file cannot be written.
     """
@@ -59,6 +63,8 @@ class FlightLog:
             from mcap.writer import Writer
         except ImportError:
             raise RookeryError("flight logs need mcap: pip install 'rookery[fly]', or fly without --log.") from None
+        self.error = ""
+        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("wb")
@@ -78,7 +84,15 @@ class FlightLog:
 
     def _run(self) -> None:
         while (item := self._queue.get()) is not None:
-            self._write(*item)
+            if not self.error:
+                self._try(lambda: self._write(*item))
+
+    def _try(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            why = error.strerror or error
+            self.error = f"the flight log {self._path} ends early ({why}): make room, and log the next flight."
 
     def _write(self, vehicle: int, record: StepRecord) -> None:
         if vehicle not in self._channels:
@@ -94,8 +108,9 @@ class FlightLog:
     def __exit__(self, *args: object) -> None:
         self._queue.put(None)
         self._thread.join()
-        self._writer.finish()
-        self._file.close()
+        if not self.error:
+            self._try(self._writer.finish)
+        self._try(self._file.close)
 
 
 def to_json(record: StepRecord) -> dict[str, Any]:

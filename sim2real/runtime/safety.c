@@ -46,8 +46,11 @@ static int follow(const safety_limits *limits, safety_memory *memory, const safe
     return sound;
 }
 
+/* Between body z and world z; of what is no rotation, farther than any: zeros would look upright. */
 static double lean(const float *q) {
+    const double length = sqrt((double)q[0] * q[0] + (double)q[1] * q[1] + (double)q[2] * q[2] + (double)q[3] * q[3]);
     double c = 1.0 - 2.0 * ((double)q[1] * q[1] + (double)q[2] * q[2]);
+    if (!(fabs(length - 1.0) <= 0.1)) return HUGE_VAL;
     return acos(c > 1.0 ? 1.0 : c < -1.0 ? -1.0 : c);
 }
 
@@ -60,16 +63,26 @@ static double size3(const float *v, const float *from) {
     return sqrt(sum);
 }
 
-static int joints_fault(const safety_limits *limits, const safety_sample *s, int *where) {
-    for (int i = 0; i < limits->joints; i++) {
-        *where = i;
-        if (s->joint_position && !(s->joint_position[i] >= limits->joint_low[i] && s->joint_position[i] <= limits->joint_high[i]))
-            return SAFETY_JOINT;
-        if (s->joint_torque && !(fabsf(s->joint_torque[i]) <= limits->torque[i])) return SAFETY_TORQUE;
-        if (s->joint_velocity && !(fabsf(s->joint_velocity[i]) <= limits->speed[i])) return SAFETY_SPEED;
-        if (s->external_torque && !(fabsf(s->external_torque[i]) <= limits->external[i])) return SAFETY_COLLISION;
-    }
+static int joint_fault(const safety_limits *limits, const safety_sample *s, int i) {
+    if (s->joint_position && !(s->joint_position[i] >= limits->joint_low[i] && s->joint_position[i] <= limits->joint_high[i]))
+        return SAFETY_JOINT;
+    if (s->joint_torque && !(fabsf(s->joint_torque[i]) <= limits->torque[i])) return SAFETY_TORQUE;
+    if (s->joint_velocity && !(fabsf(s->joint_velocity[i]) <= limits->speed[i])) return SAFETY_SPEED;
+    if (s->external_torque && !(fabsf(s->external_torque[i]) <= limits->external[i])) return SAFETY_COLLISION;
     return SAFETY_OK;
+}
+
+/* The worst of all joints, and the first joint that has it. */
+static int joints_fault(const safety_limits *limits, const safety_sample *s, int *where) {
+    int worst = SAFETY_OK;
+    for (int i = 0; i < limits->joints; i++) {
+        const int fault = joint_fault(limits, s, i);
+        if (fault != SAFETY_OK && (worst == SAFETY_OK || fault < worst)) {
+            worst = fault;
+            *where = i;
+        }
+    }
+    return worst;
 }
 
 static int body_fault(const safety_limits *limits, const safety_sample *s) {
@@ -95,10 +108,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
     if (limits->ground_s > 0.0 && !(s->ground <= limits->ground_s)) return SAFETY_GROUND;
     if (limits->policy_s > 0.0 && s->policy >= 0.0 && !(s->now - s->policy <= limits->policy_s)) return SAFETY_HUNG;
     int fault = body_fault(limits, s);
-    if (fault == SAFETY_OK) {
-        fault = joints_fault(limits, s, at);
-        if (fault == SAFETY_OK) *at = -1;
-    }
+    if (fault == SAFETY_OK) fault = joints_fault(limits, s, at);
     if (fault != SAFETY_OK) return fault;
     if (s->disarmed) return SAFETY_DISARMED;
     if (limits->misses > 0 && s->misses >= limits->misses) return SAFETY_DEADLINE;

@@ -26,7 +26,7 @@ enum safety_fault {
     SAFETY_CLOCK,        /* the vehicle's clock went back, or ran away from ours */
     SAFETY_GROUND,       /* the map of the ground is too old */
     SAFETY_HUNG,         /* the policy's step has not returned in time */
-    SAFETY_TILT,         /* the body leans too far */
+    SAFETY_TILT,         /* the body leans too far, or its attitude is no rotation */
     SAFETY_FENCE,        /* too far from the target */
     SAFETY_HEIGHT,       /* too low or too high */
     SAFETY_SPIN,         /* the body turns too fast */

@@ -95,8 +95,13 @@ class Limits:
         for name in ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "ground_ms", "misses"):
             if getattr(self, name) < 0:
                 raise RookeryError(f"{name} must not be below 0 (0 switches it off), got {getattr(self, name):g}.")
-        if not self.command_change > 0.0:
-            raise RookeryError(f"command_change must be above 0, got {self.command_change:g}.")
+        for name in ("command_change", "tilt_deg", "fence_m", "spin_deg_s", "collision"):
+            if not getattr(self, name) > 0.0:
+                raise RookeryError(f"{name} must be above 0 (inf switches it off), got {getattr(self, name):g}.")
+        if not self.battery < 1.0:
+            raise RookeryError(f"battery must be a share below 1, got {self.battery:g}.")
+        if not self.lowest_m < self.highest_m:
+            raise RookeryError(f"lowest_m must be below highest_m, got {self.lowest_m:g} and {self.highest_m:g}.")
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,8 @@ def solve(
     Args:
         fixed: a Jacobian [m, n] from nearby that serves for all iterations.
     """
+    if not free.any():  # the profile of a single parameter: there are no others to fit again
+        return x.copy(), cost_of(problem, x, problem.residuals(x[None])[0], weights)
     size = np.array([p.size for p in problem.parameters])
     rows = weights.rows(problem.channels)
     low, high = problem.bounds

@@ -82,7 +82,8 @@ def randomization(report: FitReport) -> str:
             left += [e.parameter.name for e in estimated]
             continue
         target = targets[estimated[0].parameter.quantity]
-        low, high = (_clipped(target, v) for v in _union(target, estimated))
+        reach = _union(target, estimated)
+        low, high = (_clipped(target, v) for v in reach)
         lines += [
             "",
             f"# {', '.join(_evidence(e) for e in estimated)}",
@@ -90,6 +91,7 @@ def randomization(report: FitReport) -> str:
         ]
         lines += [f"low = {low:.6g}", f"high = {high:.6g}"]
         lines += ["each = true"] if target.each else []
+        lines += _cut(target, estimated, reach)
     if left:
         lines += ["", f"# not identified: {', '.join(left)}"]
     return "\n".join(lines) + "\n"
@@ -128,6 +130,18 @@ def _union(target: Target, estimated: Iterable[Estimated]) -> tuple[float, float
             ends = (ends[0] - nominal, ends[1] - nominal)
         low, high = min(low, ends[0]), max(high, ends[1])
     return low, high
+
+
+def _cut(target: Target, estimated: Iterable[Estimated], reach: tuple[float, float]) -> list[str]:
+    """A comment where the randomization cannot draw all that the log says."""
+    if target.factor and any(e.parameter.unit != "1" and not e.parameter.nominal > 0.0 for e in estimated):
+        return [
+            "# cut: a model's own value is 0, and this is a factor on it: write the value into the model (--to-robot)"
+        ]
+    if reach != (_clipped(target, reach[0]), _clipped(target, reach[1])):
+        drawn = f"{target.low:g} to {target.high:g}"
+        return [f"# cut: the log says {reach[0]:.6g} to {reach[1]:.6g}, and --randomize takes {drawn}"]
+    return []
 
 
 def _clipped(target: Target, value: float) -> float:

@@ -110,10 +110,18 @@ private:
                 if ((key.time && value < 0.0) || (name == "misses" && (value != std::floor(value) || value > 1e6))) {
                     refuse(name + " must not be below 0 (0 switches it off), and misses is a whole number");
                 }
-                if (name == "command_change" && !(value > 0.0)) {
-                    refuse("command_change must be above 0");
+                for (const char *positive : {"command_change", "tilt_deg", "fence_m", "spin_deg_s", "collision"}) {
+                    if (name == positive && !(value > 0.0)) {
+                        refuse(name + " must be above 0 (inf switches it off)");
+                    }
+                }
+                if (name == "battery" && !(value < 1.0)) {
+                    refuse("battery must be a share below 1");
                 }
                 settings_.limits.*key.value = value;
+                if ((name == "lowest_m" || name == "highest_m") && !(settings_.limits.lowest_m < settings_.limits.highest_m)) {
+                    refuse("lowest_m must be below highest_m");
+                }
                 return;
             }
         }

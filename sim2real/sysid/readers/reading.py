@@ -36,9 +36,8 @@ def read_table(path: Path) -> Table:
         raise
     except OSError as error:
         raise RookeryError(f"cannot read {path}: {one_line(error.strerror or error)}.") from error
-    except (
-        Exception
-    ) as error:  # what stands in a file may be of any type and anywhere missing; decompressors have their own
+    # what stands in a file may be of any type and anywhere missing, and libraries have errors of their own
+    except Exception as error:
         raise RookeryError(f"{path} cannot be read as {suffix or 'a bag'}: {one_line(error)}.") from error
     _check_lengths(table)
     return table

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rookery.experiments.runs import open_run
+from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.export.bundle import export_bundle
 from tests.sim2real.runtime.programs import build
 
@@ -46,6 +47,13 @@ def reach_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of the stored table-reach policy."""
     policies, contract = open_run(Path("table-reach"))
     return export_bundle(policies, contract, tmp_path_factory.mktemp("reach") / "bundle")
+
+
+@pytest.fixture(scope="session")
+def reach_group() -> ContractGroup:
+    """The contract's group of the stored table-reach policy, an arm's, without a bundle."""
+    (group,) = open_run(Path("table-reach"))[1].groups.values()
+    return group
 
 
 @pytest.fixture(scope="session")

@@ -111,6 +111,104 @@ def test_correlated_residuals_widen_intervals():
     assert width > 6.0 * 2 * 1.96 * error[0]
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_blocks_that_disagree_widen_intervals(seed):
+    """Each block has a value of its own, as with a model that errs: their mean is as sure as their spread says."""
+    rng = np.random.default_rng(seed)
+    matrix = rng.choice((-1.0, 1.0), (4000, 1))  # residuals are white, whatever the block's value
+    blocks = make_blocks(np.zeros(1, np.int64), (4000,))
+    own = 1.0 + rng.standard_normal(blocks.max() + 1)
+    fit = estimate(Line(matrix, own[blocks] * matrix[:, 0] + 0.1 * rng.standard_normal(4000), ("a",)))
+    start = curvature(fit)[0]
+    found, _ = profile(fit, 0, start)
+    width = 2 * 1.96 * own.std(ddof=1) / np.sqrt(len(own))
+    assert start.high - start.low > 0.9 * width
+    assert found.high - found.low > 0.9 * width
+
+
+def test_slow_residuals_leave_values_that_the_model_may_err_by():
+    """The cost at both ends rises by what chance explains and by the tolerance, which white noise does not have."""
+    rng = np.random.default_rng(6)
+    noise = rng.standard_normal(8000)
+    for t in range(1, len(noise)):
+        noise[t] += 0.9 * noise[t - 1]
+    matrix = rng.choice((-1.0, 1.0), (8000, 1))
+    fit = estimate(Line(matrix, matrix[:, 0] + noise, ("a",)))
+    weights = fit.weights
+    assert weights.effective == pytest.approx(8000 * 0.1 / 1.9, rel=0.2)
+    assert weights.tolerance > 0.5 * threshold(fit) ** 2, "they are of one size here"
+    start = curvature(fit)[0]
+    for interval in (start, profile(fit, 0, start)[0]):
+        for end in (interval.low, interval.high):
+            residuals = fit.problem.residuals(np.array([[end]]))[0]
+            rise = (weights.rows(fit.problem.channels) ** 2 * (residuals**2 - fit.residuals**2)).sum()
+            assert rise > 0.9 * (threshold(fit) ** 2 + weights.tolerance)
+    white = estimate(line(count=4000)).weights
+    assert white.tolerance < 0.05 * white.effective * 0.01 * 2
+
+
+def test_a_profile_ends_at_a_bound_on_its_side():
+    fit = estimate(line())
+    _, error = least_squares(fit.problem)
+    bound = float(fit.x[1] - 0.5 * error[1])
+    near = estimate(line(low=bound))
+    found, _ = profile(near, 1, curvature(near)[1])
+    assert (found.low, found.low_bound, found.high_bound) == (pytest.approx(bound), True, False)
+    assert found.high > near.x[1] + 1.5 * error[1]
+
+
+def test_the_autocorrelation_is_that_of_pairs_within_stretches():
+    rng = np.random.default_rng(7)
+    stretches = (6, 9, 4, 11)
+    table = rng.standard_normal((sum(stretches), 3)) + 1.0
+    pairs = []
+    for first, length in zip(np.cumsum((0, *stretches[:-1])), stretches, strict=True):
+        part = table[first : first + length]
+        pairs += [a * b for a, b in zip(part[:-1], part[1:], strict=True)]
+    expected = np.mean(pairs, axis=0) / (table**2).mean(axis=0)
+    assert autocorrelation(table, stretches)[1] == pytest.approx(np.maximum(expected, 0.0))
+
+
+def correlated(prior=None, factor=-3.0):
+    """Two columns that are nearly alike, but for size and sign."""
+    rng = np.random.default_rng(8)
+    matrix = rng.standard_normal((600, 3))
+    matrix[:, 1] = factor * (matrix[:, 0] + 0.2 * matrix[:, 1])
+    return estimate(Line(matrix, matrix.sum(axis=1) + 0.3 * rng.standard_normal(600), ("a", "b", "c"), prior=prior))
+
+
+@pytest.mark.parametrize("factor", [-3.0, 3.0])
+def test_changes_of_a_tradeoff_hide_each_other(factor):
+    fit = correlated(factor=factor)
+    (found,) = identifiability(fit).tradeoffs
+    assert found.names == ("a", "b")
+    moved = fit.problem.matrix[:, :2] * np.array(found.changes)
+    assert np.linalg.norm(moved.sum(axis=1)) < 0.3 * np.linalg.norm(moved, axis=0).max()
+    rng = np.random.default_rng(9)
+    matrix = rng.standard_normal((300, 3))
+    matrix[:, 1] = factor * matrix[:, 0]
+    y = matrix.sum(axis=1) + rng.standard_normal(300)
+    exact = identifiability(estimate(Line(matrix, y, ("a", "b", "c"), prior={"b": 0.2})))
+    (found,) = (t for t in exact.tradeoffs if set(t.names) == {"a", "b"})
+    moved = matrix[:, :2] * np.array(found.changes)
+    assert np.linalg.norm(moved.sum(axis=1)) < 1e-3 * np.linalg.norm(moved)
+
+
+def test_what_is_known_before_ends_a_tradeoff():
+    assert identifiability(correlated()).tradeoffs
+    assert not identifiability(correlated(prior={"a": 1e-3, "b": 1e-3})).tradeoffs
+
+
+def test_a_singular_value_counts_standard_deviations_of_a_change_that_matters():
+    problem = line()
+    problem.matrix = problem.matrix[:, :1]
+    problem.y, problem.parameters = problem.y + 2.0 * np.sin(np.arange(len(problem.y))), problem.parameters[:1]
+    fit = estimate(problem)
+    _, error = least_squares(problem)
+    expected = problem.parameters[0].size / error[0] / np.sqrt(fit.weights.time[0])
+    assert identifiability(fit).singular == pytest.approx((expected,), rel=0.02)
+
+
 def test_collinear_parameters_are_named_and_unseen_ones_too():
     rng = np.random.default_rng(3)
     matrix = rng.standard_normal((300, 5))
