@@ -336,10 +336,15 @@ def _report(
             "link": pilot.link.url, "family": family_of(pilot.controller.spec),
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
-            "success": pilot.link.success, "connection": dict(pilot.link.statistics()),
+            "success": None if _asks_another(pilot) else pilot.link.success, "connection": dict(pilot.link.statistics()),
             "velocity_error": math.sqrt(sum(e * e for e in off) / len(off)) if off else None,
         })  # fmt: skip
     return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
+
+
+def _asks_another(pilot: Pilot) -> bool:
+    """True where the operator gives what the vehicle would tell, such as its task's goal, by which the vehicle judges."""
+    return pilot.identity is not None and not pilot.commands.values.keys().isdisjoint(pilot.identity.quantities)
 
 
 def _print(report: dict[str, Any]) -> None:

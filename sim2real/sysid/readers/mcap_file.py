@@ -21,6 +21,8 @@ QUANTITIES = {
 }  # fmt: skip
 """Our columns by the names of measured quantities."""
 JOINTED = ("joint angles", "joint velocities", "joint torques")
+LEAST_TURNING = 0.1
+"""rad/s, rms of a trunk that is not held; gyroscopes' noise and a stand that gives are some 0.02."""
 FLOWN = ("position", "velocity", "rotation", "angular velocity")
 
 
@@ -55,6 +57,8 @@ def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) ->
     new = np.flatnonzero(np.diff(taken, prepend=-math.inf) > 0.0)
     streams: dict[str, tuple[Any, Any]] = {}
     jointed = "joint angles" in steps[0]["state"]
+    if jointed:
+        _check_held(path, steps)
     for quantity in JOINTED if jointed else FLOWN:
         values = [s["state"].get(quantity) for s in steps]
         if any(v is None for v in values):
@@ -80,6 +84,22 @@ def _table(path: Path, steps: list[dict[str, Any]], contract: dict[str, Any]) ->
     named = contract.get("task_config", {})
     robot = named.get("robot" if jointed else "drone")
     return Table(str(path), merge(streams, held[0], held), robot if isinstance(robot, str) else None, gains)
+
+
+def _check_held(path: Path, steps: list[dict[str, Any]]) -> None:
+    """Refuse a robot that walks: the model that is fitted is held by its base.
+
+    Raises:
+        RookeryError: its trunk turns.
+    """
+    turning = [s["state"].get("angular velocity") for s in steps]
+    rates = np.array([[0.0 if x is None else x for x in t] for t in turning if t is not None], float).reshape(-1, 3)
+    rms = math.sqrt(float((rates**2).sum(axis=1).mean())) if len(rates) else 0.0
+    if rms > LEAST_TURNING:
+        raise RookeryError(
+            f"{path} is of a robot whose trunk turns at {rms:.2f} rad/s, and a robot is identified that is held by its trunk, "
+            "clear of everything: hold it so and play a motion of `rookery sysid --design` by `rookery fly --motion`."
+        )
 
 
 def _axes(quantity: str, width: int) -> list[str]:

@@ -261,6 +261,25 @@ def test_our_flight_logs(tmp_path):
     assert log.position[:, 1] == pytest.approx(np.interp(when - 0.001, TIME, POSITION[:, 1]), abs=1e-4)
 
 
+@pytest.mark.parametrize("walks", [False, True])
+def test_a_robot_that_is_not_held_is_refused(tmp_path, walks):
+    pytest.importorskip("mcap")
+    rng = np.random.default_rng(0)
+    path = tmp_path / "dog.mcap"
+    with FlightLog(path, {"groups": {"dog": {"action": {"names": list(JOINTS)}}}}) as log:
+        for i in range(600):
+            t = 0.01 * i
+            gyroscope = 0.01 * rng.standard_normal(3) + walks * np.array([0.0, 0.3 * np.sin(12.0 * t), 0.0])
+            values = {"joint angles": np.sin(t + np.arange(3)), "angular velocity": gyroscope}
+            reading = Reading(t + 0.001, t, {name: x.astype(np.float32) for name, x in values.items()})
+            log.write(0, StepRecord(t + 0.002, Phase.POLICY, reading, np.cos(t + np.arange(3)).astype(np.float32)))
+    if not walks:
+        assert len(read_table(path).columns["time"]) > 500
+        return
+    with pytest.raises(RookeryError, match=r"trunk turns at 0.21 rad/s, .* held by its trunk"):
+        read_table(path)
+
+
 def flight_log(path):
     """A log of 3000 steps of one drone, in several chunks."""
     steps = [StepRecord(0.01 * i, Phase.POLICY, None, command=np.full(4, i % 7, np.float32)) for i in range(3000)]
