@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rookery.sim2real.sysid.estimate import Fit, estimate
 from rookery.sim2real.sysid.identifiability import Identifiability, identifiability
-from rookery.sim2real.sysid.intervals import Interval, curvature, profile
+from rookery.sim2real.sysid.intervals import Interval, curvature, profile, step_error, widened
 from rookery.sim2real.sysid.problem import FitParameter, Problem
 
 Array = NDArray[np.float64]
@@ -83,6 +83,7 @@ def identify(problem: Problem, profiled: Collection[str] = (), say: Say = lambda
         if better is None:
             break
         fit = better
+    intervals = widened(fit, intervals, step_error(fit))
     shows = identifiability(fit)
     out = [
         Estimated(p, float(fit.x[i]), intervals[i], _notes(p, float(fit.x[i]), intervals[i], shows))

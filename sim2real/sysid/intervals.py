@@ -5,13 +5,14 @@ chance explains: by the square of the quantile, as with Gaussian errors, and by 
 that rise among the blocks of the log, which are legs of a robot, seconds of a flight. With a right model the two are the same;
 with a model that errs, as every one of hardware does, the blocks disagree about the value, and the second one is the larger.
 The intervals by curvature likewise take the larger of the two (White, "Maximum likelihood estimation of misspecified models",
-1982). What the model itself gets wrong is allowed for besides, see `weights`.
+1982). What the model itself gets wrong is allowed for besides, see `weights`, and so is what the simulation's steps get wrong:
+half as long ones show it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -71,6 +72,30 @@ def curvature(fit: Fit) -> list[Interval]:
         )
         share = max(0.0, 1.0 - float(prior[i] * covariance[place, place]))
         out[i] = _bounded(fit, i, fit.x[i] - spread, fit.x[i] + spread, "curvature", share)
+    return out
+
+
+def step_error(fit: Fit) -> Array:
+    """[n] by which the parameters change where the simulation's steps are half as long, to first order; zeros where there are
+    none."""
+    out = np.zeros(len(fit.x))
+    finer = fit.problem.finer_residuals(fit.x)
+    if finer is not None:
+        weights = fit.weights.rows(fit.problem.channels) ** 2
+        free = np.flatnonzero(fit.free)
+        both = (information(fit) + np.diag(prior_information(fit.problem)))[np.ix_(free, free)]
+        slope = fit.jacobian[:, free].T @ (weights * (finer - fit.residuals))
+        out[free] = -np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ slope
+    return out
+
+
+def widened(fit: Fit, intervals: Sequence[Interval], errors: Array) -> list[Interval]:
+    """Intervals for errors [n] of the values, which are independent of those that the log explains."""
+    out = []
+    for i, (interval, error) in enumerate(zip(intervals, errors.tolist(), strict=True)):
+        x = float(fit.x[i])
+        low, high = (x - math.hypot(x - interval.low, error), x + math.hypot(interval.high - x, error))
+        out.append(interval if interval.by == "unseen" else _bounded(fit, i, low, high, interval.by, interval.share))
     return out
 
 

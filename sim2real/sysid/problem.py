@@ -68,6 +68,10 @@ class Problem(abc.ABC):
     def residuals(self, points: Array) -> Array:
         """Predicted less measured, [k, m], for candidates [k, n]."""
 
+    def finer_residuals(self, x: Array) -> Array | None:
+        """Residuals [m] at x [n], simulated in steps of half the length; None where nothing is simulated in steps."""
+        return None
+
     def jacobian(self, x: Array, columns: NDArray[np.bool_] | None = None) -> tuple[Array, Array]:
         """Residuals [m] and their derivatives [m, n] at x [n], by differences; zeros beside the `columns` [n], where given."""
         steps = self.steps(x)

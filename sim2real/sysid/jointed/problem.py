@@ -46,11 +46,12 @@ class JointProblem(Problem):
         parameters: that are identified.
         window: s, of samples that count in a window; infinity: each stretch of the log is one window, without a warm-up.
         threads: of the simulation; None for all cores.
+        largest_step: s, of the physics.
     """
 
     def __init__(
         self, robot: JointedRobot, log: JointLog, parameters: tuple[FitParameter, ...], window: float = WINDOW_S,
-        threads: int | None = None,
+        threads: int | None = None, largest_step: float = LARGEST_STEP,
     ) -> None:  # fmt: skip
         self.robot = robot
         self.log = log
@@ -58,8 +59,9 @@ class JointProblem(Problem):
         self.names = log.joints
         self._values = Values(robot, parameters)
         self.period = float(np.median(np.diff(log.time)))
-        self._each = math.ceil(self.period / LARGEST_STEP - 1e-6)
+        self._each = math.ceil(self.period / largest_step - 1e-6)
         self._dt = self.period / self._each
+        self._window = window
         self._windows = _windows(log, window, self.period)
         self.stretches = tuple(stop - count for _, count, stop in self._windows)
         self.channels = np.tile(np.arange(len(log.joints)), sum(self.stretches))
@@ -133,6 +135,10 @@ class JointProblem(Problem):
 
     def residuals(self, points: Array) -> Array:
         return (self.predict(points) - self.log.position[self.samples]).reshape(len(points), -1)
+
+    def finer_residuals(self, x: Array) -> Array:
+        finer = JointProblem(self.robot, self.log, self.parameters, self._window, self._threads, 0.5 * self._dt)
+        return finer.residuals(x[None])[0]
 
     def jacobian(self, x: Array, columns: NDArray[np.bool_] | None = None) -> tuple[Array, Array]:
         steps = self.steps(x)

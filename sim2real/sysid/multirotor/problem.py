@@ -36,19 +36,21 @@ class FlightProblem(Problem):
         parameters: that are identified.
         window: s, of each window.
         threads: of the simulation; None for all cores.
+        largest_step: s, of the physics.
     """
 
     def __init__(
         self, drone: DroneParameters, log: MultirotorLog, parameters: tuple[FitParameter, ...], window: float = WINDOW_S,
-        threads: int | None = None,
+        threads: int | None = None, largest_step: float = LARGEST_STEP,
     ) -> None:  # fmt: skip
         self.drone = drone
         self.log = log
         self.parameters = parameters
         self.names = CHANNELS
         self.period = float(np.median(np.diff(log.time)))
-        self._every = math.ceil(self.period / LARGEST_STEP - 1e-6)
+        self._every = math.ceil(self.period / largest_step - 1e-6)
         self._dt = self.period / self._every
+        self._window = window
         self._samples = max(2, round(window / self.period))
         self._warm = round(WARM_S / self._dt)
         known = round(WARM_S / self.period)  # what the motors were told before a stretch is not in the log
@@ -65,6 +67,10 @@ class FlightProblem(Problem):
         states = np.concatenate((log.position, log.quaternion, log.velocity, log.rate), axis=1)
         self._begin = self._lanes(states[self.starts])
         self._measured = states[self.samples]
+
+    def finer_residuals(self, x: Array) -> Array:
+        finer = FlightProblem(self.drone, self.log, self.parameters, self._window, self._threads, 0.5 * self._dt)
+        return finer.residuals(x[None])[0]
 
     def predict(self, points: Array) -> Array:
         """States [k, S, 13] at `samples`: position, quaternion, velocity, rate."""

@@ -40,12 +40,36 @@ def line(seed=0, count=400, **options):
     return Line(matrix, matrix @ [1.0, -2.0, 0.5] + 0.3 * rng.standard_normal(count), ("a", "b", "c"), **options)
 
 
+class Stepped(Line):
+    """A line whose simulation in finer steps predicts y + change."""
+
+    def __init__(self, *args, change, **options):
+        super().__init__(*args, **options)
+        self.change = change
+
+    def finer_residuals(self, x):
+        return self.residuals(x[None])[0] + self.change
+
+
 def least_squares(problem):
     """Solution, standard errors."""
     a, y = problem.matrix, problem.y
     x, *_ = np.linalg.lstsq(a, y, rcond=None)
     s2 = ((a @ x - y) ** 2).mean()
     return x, np.sqrt(s2 * np.diag(np.linalg.inv(a.T @ a)))
+
+
+def test_intervals_allow_for_the_steps_of_the_simulation():
+    """As wide as the root of the sum of squares of the width without steps and of twice what finer steps move the value by."""
+    plain = line()
+    shift = np.array([0.4, 0.0, -0.1])
+    stepped = Stepped(plain.matrix, plain.y, ("a", "b", "c"), change=-plain.matrix @ shift)  # the best fit moves by shift
+    narrow, wide = identify(plain), identify(stepped)
+    for a, b, moved in zip(narrow.parameters, wide.parameters, shift, strict=True):
+        assert b.value == a.value
+        for end in ("low", "high"):
+            before, after = (abs(getattr(e.interval, end) - e.value) for e in (a, b))
+            assert after == pytest.approx(np.hypot(before, moved), rel=1e-6)
 
 
 def test_estimates_and_intervals_are_those_of_linear_least_squares():
