@@ -60,10 +60,10 @@ def least_squares(problem):
 
 
 def test_intervals_allow_for_the_steps_of_the_simulation():
-    """As wide as the root of the sum of squares of the width without steps and of twice what finer steps move the value by."""
+    """As wide as the root of the sum of squares of the width without steps and of what finer steps move the value by."""
     plain = line()
-    shift = np.array([0.4, 0.0, -0.1])
-    stepped = Stepped(plain.matrix, plain.y, ("a", "b", "c"), change=-plain.matrix @ shift)  # the best fit moves by shift
+    shift = np.array([0.4, 0.0, -0.1])  # of the best fit
+    stepped = Stepped(plain.matrix, plain.y, ("a", "b", "c"), change=-plain.matrix @ shift)
     narrow, wide = identify(plain), identify(stepped)
     for a, b, moved in zip(narrow.parameters, wide.parameters, shift, strict=True):
         assert b.value == a.value
