@@ -24,6 +24,7 @@ from rookery.sim2real.export.exporter import (
     Exporter,
     file_name,
 )
+from rookery.sim2real.export.loop_calls import program
 from rookery.sim2real.export.loops_c import LoopsC
 from rookery.sim2real.export.state_c import StateC
 
@@ -107,7 +108,7 @@ def _group(contract: Contract, group: str, prefix: str) -> str:
     return f"""{title}{count}## Call it
 
 ```c
-{_calls(state, loops, prefix, file_name(HEADER, contract, group))}
+{program(state, loops, prefix, file_name(HEADER, contract, group))}
 ```
 
 `{prefix}_step` returns 0 where a number of the state was none (NaN): the command is then left as it was, and the episode begins
@@ -124,27 +125,6 @@ carried out, and `{prefix}_command`.
 
 {_below(loops, declared.actuation.steps if declared.actuation else ())}
 {_limits(contract, group)}"""
-
-
-def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
-    below = loops.written
-    allowed = "allowed, " * (state.mask > 0)
-    lines = [f'#include "{header}"', "", f"{prefix}_controller controller;", f"{prefix}_state state;"]
-    lines.append(f"float command[{prefix.upper()}_POLICY_ACTIONS];")
-    if below is not None:
-        lines += [f"{prefix}_loops loops;", f"{prefix}_sensed now;"]
-    lines += [
-        "",
-        f"{prefix}_start(&controller); /* at an episode's start, as every *_start_loops */",
-        f"for (;;) {{ /* every {state.control_dt:g} s */",
-    ]
-    lines += [
-        "    /* fill state */",
-        f"    if ({prefix}_step(&controller, &state, {allowed}command) == 0) {{ /* a measurement was none */ }}",
-    ]
-    if below is not None:
-        lines += [f"    {call} /* {when} */" for call, when in below.calls]
-    return "\n".join([*lines, "}"])
 
 
 def _decisions(chain: StageChain, state: StateC) -> str:

@@ -1,0 +1,117 @@
+"""README of a bundle: the program that it shows compiles with every warning an error, and does what its calls do one by one."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sampled import slow_but
+
+import rookery
+from rookery.experiments.runs import open_run
+from rookery.policies.policy import Policy
+from rookery.policies.stages.choose import Choose
+from rookery.policies.stages.standard import standard
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
+from rookery.sim2real.build import build_contract, describe
+from rookery.sim2real.compatibility import with_stages
+from rookery.sim2real.contract import Contract
+from rookery.sim2real.export.bundle import export_bundle
+from rookery.sim2real.export.readme import readme
+from tests.sim2real.independent_runtime import Runtime
+from tests.sim2real.native import small_policies, write_c
+from tests.sim2real.readme_program import STEPS, run_readme
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("drone-hover", {}),
+    ("drone-hover", {"action": "rotor_thrust"}),
+    ("drone-hover", {"action": "position"}),
+    ("go2-velocity", {"history": 3}),
+    ("hand-reorient", {}),
+    ("table-reach", {}),
+    ("panda-lift", {"action": "joint_torque"}),
+    ("panda-lift", {"action": "impedance"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("task", "config"), slow_but([CASES[0], CASES[3], CASES[5]], CASES), ids=[f"{t}-{'-'.join(c)}" for t, c in CASES]
+)
+def test_the_program_does_what_its_calls_do_one_by_one(task: str, config: dict[str, Any], tmp_path: Path) -> None:
+    env = rookery.make(task, 1, config=config)
+    policies = small_policies(env)
+    contract = build_contract(env, policies)
+    env.close()
+    (group,) = contract.groups
+    robot = write_c(contract, policies, group, tmp_path)
+    command, *filled = run_readme(tmp_path, readme(contract, {group: "rookery"}))
+    wanted = by_calls(robot)
+    np.testing.assert_allclose(command, wanted[0], rtol=1e-6, atol=1e-7)
+    assert filled and len(filled) == len(wanted) - 1
+    for array, each in zip(filled, wanted[1:], strict=True):
+        np.testing.assert_allclose(array, each, rtol=1e-4, atol=1e-5)
+
+
+def by_calls(robot: Runtime) -> list[np.ndarray]:
+    """Command and outputs of the loops after some control steps, by the functions of the header."""
+    library, loops, now, size = robot.library, robot.loops, robot.sensed, robot.sizes
+    solve = [ctypes.cast(library.rookery_forward, ctypes.c_void_p), None] if hasattr(loops, "goal") else []
+    rotors = hasattr(library, "rookery_motors")
+    state: dict[str, Any] = {}
+    at = 1
+    for name, kind in robot.state._fields_:
+        state[name] = np.float32(0.01) * np.arange(at, at + kind._length_, dtype=np.float32)
+        at += kind._length_
+    robot.call("start_loops", loops, *([] if rotors else [now, *solve]))
+    for _ in range(STEPS):
+        command = robot.step(**state)
+        if not rotors:
+            robot.call("take_command", loops, now, *solve, command)
+        for _ in range(size["LOOP_STEPS"]):
+            if rotors:
+                out = [robot.call("motors", loops, now, command, out=4)]
+            elif hasattr(library, "rookery_targets"):
+                target = robot.call("targets", loops, out=len(now.angle))
+                out = [target, robot.call("torques", now, target, out=len(now.angle))]
+            else:
+                out = [robot.call("torques", loops, *([now, *solve] if solve else []), out=len(now.angle))]
+    return [command, *out]
+
+
+@pytest.mark.parametrize("kind", ["memory", "masked"])
+def test_a_policy_without_loops_is_called_too(kind: str, tmp_path: Path) -> None:
+    """One with a memory, and one that is told which options it may choose."""
+    action = (
+        ActionSpec("drive", choices=(Discrete("gear", ("off", "low", "high")),), masked=True)
+        if kind == "masked"
+        else ActionSpec("drive", ("x", "y"), (-1.0, 0.0), (1.0, 3.0), ("m", "N"), (0.0, 0.0))
+    )
+    choose = Choose.of(action) if action.choices else None
+    policy = Policy(standard(6, action.outputs, (4,), memory_size=5 * (kind == "memory"), choose=choose))
+    contract = describe("some-task", {"driver": Group(1, (Term("o", 6),), action)}, 0.1)
+    contract = with_stages(contract, {"driver": policy})
+    robot = write_c(contract, {"driver": policy}, "driver", tmp_path)
+    (command,) = run_readme(tmp_path, readme(contract, {"driver": "rookery"}))
+    if kind == "masked":
+        np.testing.assert_array_equal(command, [-1.0])  # allowed stays 0: none may be chosen
+    else:
+        np.testing.assert_allclose(command, [robot.step(o=0.01 * np.arange(1, 7)) for _ in range(STEPS)][-1], rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["drone-hover-gru", "go2-velocity", "table-reach"])
+def test_a_bundle_names_its_files_and_units(task: str, tmp_path: Path) -> None:
+    folder = export_bundle(*open_run(Path(task)), tmp_path / task)
+    text = (folder / "README.md").read_text()
+    contract = Contract.read(folder)
+    ((group, declared),) = contract.groups.items()
+    assert text == readme(contract, {group: "rookery"})
+    for name in {p.name for p in folder.iterdir()} - {"README.md"}:
+        assert f"`{name}`" in text
+    for unit in (*declared.spec.action.names, *declared.actuation.actuators):  # type: ignore[union-attr]
+        assert f"`{unit}`" in text
+    assert f"every {contract.control_dt:g} s" in text
+    assert all(np.isfinite(array).all() for array in run_readme(folder, text))
