@@ -35,7 +35,7 @@ from rookery.sim2real.export.check import (
     read_golden,
     read_weights,
 )
-from rookery.sim2real.export.exporter import Export, Exporter
+from rookery.sim2real.export.exporter import Export, Exporter, TargetGuide
 from rookery.sim2real.export.native import FLAGS, Header, compile_c
 from rookery.sim2real.export.trust import with_zeros, write_source
 
@@ -70,6 +70,18 @@ class Microcontroller(Exporter):
     name = "mcu"
     includes = ("bundle",)
     files = ("mcu.json",)
+
+    def guide(self, export: Export) -> TargetGuide:
+        return TargetGuide(
+            "mcu.json",
+            "what the C takes on an emulated Cortex-M4F: flash, RAM, stack, instructions of a call",
+            ("rookery export --check . --mcu    # measures it again",),
+            f"Its compiler was `{COMPILER} {' '.join((*CPU, *FLAGS))}`.",
+            (
+                "QEMU's STM32F405 (`netduinoplus2`) and Cortex-M4 (`mps2-an386`)",
+                "a microcontroller; QEMU counts instructions and knows no wait states",
+            ),
+        )
 
     def check(self, export: Export) -> None:
         _check_tools()

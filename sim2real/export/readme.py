@@ -22,6 +22,7 @@ from rookery.sim2real.export.exporter import (
     README,
     Export,
     Exporter,
+    TargetGuide,
     file_name,
 )
 from rookery.sim2real.export.loop_calls import program
@@ -40,21 +41,43 @@ class Readme(Exporter):
 
     def write(self, export: Export, folder: Path) -> None:
         prefixes = {group: export.c_prefix(group) for group in export.contract.groups}
-        (folder / README).write_text(readme(export.contract, prefixes), encoding="utf-8")
+        guides = [guide for each in export.exporters if (guide := each.guide(export)) is not None]
+        (folder / README).write_text(readme(export.contract, prefixes, guides), encoding="utf-8")
 
 
-def readme(contract: Contract, prefixes: dict[str, str]) -> str:
+def readme(contract: Contract, prefixes: dict[str, str], guides: Sequence[TargetGuide] = ()) -> str:
     """The text.
 
     Args:
         contract: valid, with stages.
         prefixes: of the C names, by group.
+        guides: of the targets beside the bundle.
     """
-    parts = [_head(contract), *(_group(contract, group, prefix) for group, prefix in prefixes.items()), _tail(contract)]
-    return "\n".join(parts)
+    groups = (_group(contract, group, prefix) for group, prefix in prefixes.items())
+    return "\n".join([_head(contract, guides), *map(_guide, guides), *groups, _tail(contract)])
 
 
-def _head(contract: Contract) -> str:
+def _guide(guide: TargetGuide) -> str:
+    commands = "\n".join(guide.commands)
+    return f"""## `{guide.place}`
+
+{_sentence(guide.what)} From the folder of this file:
+
+```bash
+{commands}
+```
+
+{guide.note}
+
+Tried against: {guide.tried[0]}. Not tried: {guide.tried[1]}.
+"""
+
+
+def _sentence(clause: str) -> str:
+    return clause[0].upper() + clause[1:] + "."
+
+
+def _head(contract: Contract, guides: Sequence[TargetGuide]) -> str:
     rows = [("`contract.json`", "what every number means; the files below are tied to it by its SHA-256")]
     for group in contract.groups:
         of = f" of `{group}`" if len(contract.groups) > 1 else ""
@@ -68,6 +91,7 @@ def _head(contract: Contract) -> str:
             (f"`{names[3]}`", "the network alone, batch 1"),
             (f"`{names[4]}`", "observations, and the actions that the network gave for them in training's own code"),
         ]
+    rows += [(f"`{guide.place}`", guide.what) for guide in guides]
     made = contract.provenance
     source = ", ".join(
         filter(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ from rookery.sim2real.build import build_contract, describe
 from rookery.sim2real.compatibility import with_stages
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export.bundle import export_bundle
+from rookery.sim2real.export.exporter import Export
+from rookery.sim2real.export.exporters import EXPORTERS, exporter
 from rookery.sim2real.export.readme import readme
 from tests.sim2real.independent_runtime import Runtime
 from tests.sim2real.native import small_policies, write_c
@@ -115,3 +120,43 @@ def test_a_bundle_names_its_files_and_units(task: str, tmp_path: Path) -> None:
         assert f"`{unit}`" in text
     assert f"every {contract.control_dt:g} s" in text
     assert all(np.isfinite(array).all() for array in run_readme(folder, text))
+
+
+def test_targets_say_what_they_were_tried_against_as_the_page_does(contract: Contract) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "hardware_tried.md").read_text()
+    export = Export({}, contract)
+    guides = {name: guide for name in EXPORTERS if (guide := exporter(name).guide(export)) is not None}
+    assert {"linux", "crazyflie", "px4", "mcu"} <= set(guides)
+    for name, guide in guides.items():
+        (row,) = [line for line in page.splitlines() if line.startswith(f"| `--target {name}`")]
+        assert tuple(row.split(" | ")[1:]) == (guide.tried[0], f"{guide.tried[1]} |")
+        text = readme(contract, {"drone": "rookery"}, [guide])
+        assert text.count(f"## `{guide.place}`") == 1
+        assert all(file.startswith(guide.place) for file in exporter(name).files)
+    assert not any(guide.place in readme(contract, {"drone": "rookery"}) for guide in guides.values())
+
+
+STUBS = {
+    "crazyflie-firmware/tools/make/oot.mk": "all cload:\n\t@test -f $(OOT_CONFIG) && echo made $@\n.PHONY: all cload\n",
+    "PX4-Autopilot/Makefile": "px4_sitl_default:\n\t@test -f $(EXTERNAL_MODULES_LOCATION)/src/CMakeLists.txt && echo made $@\n",
+}
+"""The build of a firmware, as far as a command of a README reaches: it looks for the files that it is told of."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [("linux", "target"), ("crazyflie", "made cload"), ("px4", "made px4_sitl_default"), ("mcu", "Cortex-M4")],
+)
+def test_the_commands_of_a_target_run_from_the_folder(target: str, said: str, tmp_path: Path) -> None:
+    """Those that build and describe; what flies is the matter of other tests."""
+    folder = export_bundle(*open_run(Path("drone-hover")), tmp_path / "out", target=target)
+    for name, text in STUBS.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    (commands,) = re.findall(r"```bash\n(.*?)```", (folder / "README.md").read_text(), re.S)
+    run = "\n".join(line for line in commands.splitlines() if "mavlink://" not in line)
+    env = {**os.environ, "HOME": str(tmp_path)}
+    done = subprocess.run(["bash", "-e", "-c", run], cwd=folder, env=env, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    assert said in done.stdout
