@@ -272,9 +272,9 @@ def _action(action: ActionSpec) -> Rows:
             f"{len(choice.options) - 1}: {last}",
             choice.options[choice.neutral],
         )
-    columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
-    for i, (name, unit, low, high, neutral) in enumerate(columns, len(action.choices)):
-        yield i, f"`{name}`", unit, f"{low:g}", f"{high:g}", f"{low + 0.5 * (neutral + 1.0) * (high - low):g}"
+    columns = zip(action.names, action.units, action.low, action.high, action.rest_command, strict=True)
+    for i, (name, unit, *numbers) in enumerate(columns, len(action.choices)):
+        yield i, f"`{name}`", unit, *(f"{x:g}" for x in numbers)
 
 
 def _below(loops: LoopsC, steps: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.exporter import Export
 from rookery.sim2real.export.exporters import EXPORTERS, exporter
 from rookery.sim2real.export.readme import readme
+from tests.sim2real.conftest import make_policy
 from tests.sim2real.independent_runtime import Runtime
 from tests.sim2real.native import small_policies, write_c
 from tests.sim2real.readme_program import STEPS, run_readme
@@ -104,6 +105,21 @@ def test_a_policy_without_loops_is_called_too(kind: str, tmp_path: Path) -> None
         np.testing.assert_array_equal(command, [-1.0])  # allowed stays 0: none may be chosen
     else:
         np.testing.assert_allclose(command, [robot.step(o=0.01 * np.arange(1, 7)) for _ in range(STEPS)][-1], rtol=1e-6)
+
+
+def test_header_readme_and_c_agree_on_the_command_at_rest(contract: Contract, tmp_path: Path) -> None:
+    """The C's command for the contract's neutral action is what both tables give, in the unit of their ends."""
+    action = contract.groups["drone"].spec.action
+    robot = write_c(contract, {"drone": make_policy()}, "drone", tmp_path)
+    rest, low, high = (robot.call("command", values, out=3) for values in (action.neutral, [-1.0] * 3, [1.0] * 3))
+    comment = (tmp_path / "policy.h").read_text().partition("#ifndef")[0]
+    rows = [line.split()[2:] for line in comment.partition("* Action, kind")[2].splitlines()]
+    shown = {row[0]: row[-3:] for row in rows if row and row[0] in action.names}
+    page = [line.split(" | ") for line in readme(contract, {"drone": "rookery"}).splitlines()]
+    told = {row[1].strip("`"): [x.strip(" |") for x in row[3:6]] for row in page if len(row) == 6}
+    for i, name in enumerate(action.names):
+        for numbers in (shown[name], told[name]):
+            np.testing.assert_allclose([float(x) for x in numbers], [low[i], high[i], rest[i]], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
