@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class LoopCalls:
     arrays: Mapping[str, int]
     control: Sequence[str] = ()
     reads: bool = False
-    before: Sequence[str] = field(default=())
+    before: Sequence[str] = ()
 
 
 def program(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
