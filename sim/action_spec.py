@@ -86,3 +86,9 @@ class ActionSpec:
     def rest(self) -> tuple[float, ...]:
         """[D] the action of an agent at rest."""
         return (*(float(c.neutral) for c in self.choices), *self.neutral)
+
+    @property
+    def rest_command(self) -> tuple[float, ...]:
+        """The numbers of the command of an agent at rest, in `units`."""
+        ends = zip(self.neutral, self.low, self.high, strict=True)
+        return tuple(low + 0.5 * (neutral + 1.0) * (high - low) for neutral, low, high in ends)

@@ -129,9 +129,11 @@ def _check(bundle: Path, mcu: bool, run_c: bool, as_json: bool) -> int:
     print(f"  compiled C    {result['c_max_error']:.2g}")
     if mcu:
         size = result["mcu_flash_bytes"] / 1000
+        ram, stack = result["mcu_ram_bytes"], result["mcu_stack_bytes"]
         instructions = result["mcu_instructions"] / 1000
         print(
-            f"  Cortex-M4     {result['mcu_max_error']:.2g}, {size:.1f} kB flash, {instructions:.0f} k instructions a call"
+            f"  Cortex-M4     {result['mcu_max_error']:.2g}, {size:.1f} kB flash, {ram:.0f} B RAM, {stack:.0f} B stack, "
+            f"{instructions:.0f} k instructions a call"
         )
         if "mcu_flash_bytes_float32" in result:
             print(f"                {result['mcu_flash_bytes_float32'] / 1000:.1f} kB flash with weights of 32 bits")

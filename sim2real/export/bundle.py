@@ -102,7 +102,7 @@ def export_bundle(
             it, the folder holds an older export and is to be kept, or other files, or the disk refuses.
     """
     exporters = exporters_for(target)
-    export = Export(policies, with_stages(contract, policies), prefix)
+    export = Export(policies, with_stages(contract, policies), prefix, tuple(exporters))
     for policy in policies.values():
         if fault := policy.fault():
             raise RookeryError(f"the policy holds {fault}: export an earlier checkpoint or another run.")

@@ -266,11 +266,11 @@ def _observation_table(terms: Sequence[Term]) -> str:
 
 def _action_lines(action: ActionSpec) -> str:
     if not action.choices:
-        return f' * Action, kind "{_c(action.kind)}", -1 stands for low and +1 for high:\n{_action_table(action)}'
+        return f' * Action, kind "{_c(action.kind)}", -1 for low and +1 for high, in the unit:\n{_action_table(action)}'
     text = f""" * Action, kind "{_c(action.kind)}". First the index of an option for each choice, as a float{_none(action)}:
 {_choice_table(action)}"""
     return text + (
-        f"\n * Then numbers, -1 stands for low and +1 for high:\n{_action_table(action)}" if action.names else ""
+        f"\n * Then numbers, -1 for low and +1 for high, in the unit:\n{_action_table(action)}" if action.names else ""
     )
 
 
@@ -290,8 +290,8 @@ def _choice_table(action: ActionSpec) -> str:
 
 
 def _action_table(action: ActionSpec) -> str:
-    rows: list[tuple[str, ...]] = [("index", "name", "unit", "low", "high", "neutral")]
-    columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
+    rows: list[tuple[str, ...]] = [("index", "name", "unit", "low", "high", "at rest")]
+    columns = zip(action.names, action.units, action.low, action.high, action.rest_command, strict=True)
     for i, (name, unit, *numbers) in enumerate(columns, len(action.choices)):
         rows.append((str(i), name, unit, *(f"{x:.9g}" for x in numbers)))
     return _table(rows)

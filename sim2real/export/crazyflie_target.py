@@ -19,7 +19,7 @@ from rookery.sim.actuation import Multirotor
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import CommandRange
 from rookery.sim2real.contract import Contract
-from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter, file_name
+from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter, TargetGuide, file_name
 from rookery.sim2real.export.golden_c import golden_header
 from rookery.sim2real.export.loops_c import LoopsC
 from rookery.sim2real.export.multirotor_c import MultirotorC
@@ -57,6 +57,23 @@ class Crazyflie(Exporter):
     name = "crazyflie"
     includes = ("bundle",)
     files = (CONTROLLER, POLICY, GOLDEN_HEADER, KBUILD, SOURCES, CONFIG, MAKEFILE)
+
+    def guide(self, export: Export) -> TargetGuide:
+        return TargetGuide(
+            "crazyflie/",
+            "an out-of-tree controller for the Crazyflie's firmware, with the policy and its loops on board",
+            (
+                "make -C crazyflie CRAZYFLIE_BASE=~/crazyflie-firmware          # a checkout of bitcraze/crazyflie-firmware",
+                "make -C crazyflie CRAZYFLIE_BASE=~/crazyflie-firmware cload    # flashes it by radio",
+            ),
+            "It flies to position set-points that come by radio (cflib's `commander.send_position_setpoint`), descends when "
+            "none has come for 200 ms, and switches the motors off at a stop. Its self-test at boot fails where the network "
+            "answers otherwise than in training.",
+            (
+                "stand-ins of the firmware's headers with its warnings; flown in simulation through its functions",
+                "the firmware's build, a Crazyflie",
+            ),
+        )
 
     def check(self, export: Export) -> None:
         group = only_group(export, "a Crazyflie")

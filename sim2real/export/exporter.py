@@ -38,6 +38,7 @@ __all__ = [
     "README",
     "Export",
     "Exporter",
+    "TargetGuide",
     "file_name",
     "is_file_of",
 ]
@@ -53,6 +54,25 @@ ONNX, C_FILE, HEADER, CPP_HEADER, GOLDEN = (
 
 
 @dataclass(frozen=True)
+class TargetGuide:
+    """Words of an export's README on what a target adds to the bundle.
+
+    Args:
+        place: its folder, such as "linux/", or its file.
+        what: it is, a clause.
+        commands: that build and run or flash it, from the export's folder, a line each.
+        note: on running it, sentences.
+        tried: what it was tried against, and what it was not tried on, as docs/hardware_tried.md has it.
+    """
+
+    place: str
+    what: str
+    commands: tuple[str, ...]
+    note: str
+    tried: tuple[str, str]
+
+
+@dataclass(frozen=True)
 class Export:
     """Input of exporters.
 
@@ -60,11 +80,13 @@ class Export:
         policies: by agent group.
         contract: of all of them, valid, with their stages.
         prefix: beginning of the C names.
+        exporters: that write it.
     """
 
     policies: Mapping[str, Policy]
     contract: Contract
     prefix: str = "rookery"
+    exporters: tuple[Exporter, ...] = ()
 
     def parts(self, folder: Path, *files: str) -> Iterator[tuple[str, Policy, list[Path]]]:
         """Each agent group with its policy and the paths of its files.
@@ -101,6 +123,10 @@ class Exporter:
         Raises:
             RookeryError: one sentence, with the way out.
         """
+
+    def guide(self, export: Export) -> TargetGuide | None:
+        """Words for the README that stands beside its files; None where there are none to add."""
+        return None
 
     def write(self, export: Export, folder: Path) -> None:
         """Write `files`; their folders exist.

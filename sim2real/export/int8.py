@@ -138,4 +138,4 @@ def int8_export(export: Export) -> Export:
         RookeryError: see `rounded`.
     """
     policies, contract = rounded(export.policies, export.contract)
-    return Export(policies, contract, export.prefix)
+    return dataclasses.replace(export, policies=policies, contract=contract)

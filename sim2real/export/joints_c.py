@@ -13,13 +13,12 @@ for (;;) {                                       /* every NAME_POLICY_CONTROL_DT
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rookery.policies.stages.c_text import literal, public, table
 from rookery.sim.actuation import Actuation
 from rookery.sim.specs import ActionSpec
 from rookery.sim.terms.c import comment
 from rookery.sim2real.export import references_c
+from rookery.sim2real.export.loop_calls import LoopCalls
 
 GRIPPER = "gripper_closing"
 """The component of an action that closes a gripper: by so much less than open, m."""
@@ -38,6 +37,7 @@ class JointsC:
 
     Attributes:
         outputs: joints.
+        calls: of a program.
     """
 
     def __init__(self, actuation: Actuation, action: ActionSpec, prefix: str, control_dt: float) -> None:
@@ -55,17 +55,30 @@ class JointsC:
         self.slow = any(j.target_speed is not None for j in self.joints)
         self.increments = action.kind == INCREMENTS
         self.velocities = action.kind == VELOCITIES
-        p = prefix
-        self.calls: Sequence[tuple[str, str]] = (
-            (f"{p}_take_command(&loops, &now, command);", "once a control step"),
-            (f"{p}_targets(&loops, target);", "every LOOP_DT: targets of the servos"),
-            (f"{p}_torques(&now, target, torque);", "every LOOP_DT: torques, where no servo takes the targets"),
-        )
+        self.calls = self._calls()
+
+    def _calls(self) -> LoopCalls:
+        """Calls of a program."""
+        p, n = self.prefix, self.outputs
+        start, take = f"{p}_start_loops(&loops, &now);", f"{p}_take_command(&loops, &now, command);"
+        take += self.opening
         if self.pulled:
-            self.calls = (
-                self.calls[0],
-                (f"{p}_torques(&loops, torque);", "every LOOP_DT: torques above gravity compensation"),
-            )
+            pull = f"{p}_torques(&loops, torque); /* N m, above gravity compensation */"
+            return LoopCalls(start, (pull,), {"torque": n}, (take,), reads=True)
+        return LoopCalls(start, self.servo_calls, {"target": n, "torque": n}, (take,), reads=True)
+
+    @property
+    def opening(self) -> str:
+        """A comment on the gripper's command."""
+        return " /* loops.opening: m, to the gripper */" * self.grips
+
+    @property
+    def servo_calls(self) -> tuple[str, str]:
+        """Calls that give targets, and torques by them."""
+        return (
+            f"{self.prefix}_targets(&loops, target); /* rad (m), to the servos; where there are none: */",
+            f"{self.prefix}_torques(&now, target, torque); /* N m (N) */",
+        )
 
     @property
     def refused(self) -> str:

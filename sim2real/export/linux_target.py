@@ -21,7 +21,7 @@ from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim.specs import CommandRange
 from rookery.sim.terms.c import comment
 from rookery.sim2real.contract import Contract, ContractGroup
-from rookery.sim2real.export.exporter import C_FILE, CPP_HEADER, HEADER, Export, Exporter, file_name
+from rookery.sim2real.export.exporter import C_FILE, CPP_HEADER, HEADER, Export, Exporter, TargetGuide, file_name
 from rookery.sim2real.export.golden_c import golden_header
 from rookery.sim2real.export.joints_c import JointsC
 from rookery.sim2real.export.linux_text import BUNDLE_TEXT, CMAKE_TEXT, MAKE_TEXT, READY_TEXT
@@ -66,6 +66,25 @@ class Linux(Exporter):
     files = (
         BUNDLE, GOLDEN_HEADER, *(f"linux/{f}" for f in (*OBJECTS, *HEADERS, EXAMPLE, *SAFETY)), MAKEFILE, CMAKE,
     )  # fmt: skip
+
+    def guide(self, export: Export) -> TargetGuide:
+        program = next(iter(_programs(export.contract)))
+        return TargetGuide(
+            "linux/",
+            "a C++17 program for Linux that flies this bundle without Python, behind a safety filter",
+            (
+                "make -C linux                                 # or: cmake -S linux -B build && cmake --build build",
+                f"linux/{program} --describe".ljust(46) + "# what it takes and measures",
+                f"linux/{program} mavlink://:14540 --log flight.mcap",
+            ),
+            "SIGINT ends the policy and comes down; status 0 says that it came down as asked. For a robot of your own copy "
+            "`linux/example_link.cpp`, and build with `make -C linux LINKS=my_link.cpp`.",
+            (
+                "our simulated PX4 vehicle in real time over loopback; our drone and our Go2 in lock-step, every step against "
+                "`rookery fly`; parsers with sanitizers",
+                "a companion computer other than x86-64, a kernel with PREEMPT_RT, an autopilot",
+            ),
+        )
 
     def check(self, export: Export) -> None:
         for name, group in export.contract.groups.items():

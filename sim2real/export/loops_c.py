@@ -17,6 +17,7 @@ from rookery.policies.stages.c_text import literal
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.export import chain_c
 from rookery.sim2real.export.joints_c import JointsC
+from rookery.sim2real.export.loop_calls import LoopCalls
 from rookery.sim2real.export.multirotor_c import MultirotorC
 from rookery.sim2real.export.tool_c import ToolC
 
@@ -25,11 +26,11 @@ class ActuationC(Protocol):
     """C of one kind of actuation.
 
     Attributes:
-        calls: as they are written once a control step or every LOOP_DT, with what they are for.
+        calls: of a program.
         outputs: motors or joints.
     """
 
-    calls: Sequence[tuple[str, str]]
+    calls: LoopCalls
     outputs: int
 
     @property

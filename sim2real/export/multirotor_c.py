@@ -13,13 +13,13 @@ contract's `actuation`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 
 from rookery.policies.stages.c_text import LIMIT, literal, public, table
 from rookery.sim.actuation import Actuation, Loop, Multirotor
 from rookery.sim.specs import ActionSpec
 from rookery.sim.terms.c import comment
+from rookery.sim2real.export.loop_calls import LoopCalls
 
 SETPOINTS = {
     "position": ("position_x", "position_y", "position_z", "yaw"),
@@ -51,9 +51,8 @@ class MultirotorC:
 
     Attributes:
         outputs: motors.
+        calls: of a program.
     """
-
-    calls: Sequence[tuple[str, str]]
 
     def __init__(self, actuation: Actuation, action: ActionSpec, prefix: str, control_dt: float) -> None:
         assert actuation.multirotor is not None
@@ -65,7 +64,11 @@ class MultirotorC:
         self.loops = {loop.name: loop for loop in self.craft.loops}
         self.levels = [name for name in LEVELS if name in self.loops and not self._yaw_alone(name)]
         self.entry = self.levels[0] if self.levels else "motors"
-        self.calls = ((f"{prefix}_motors(&loops, &now, command, motor);", "every LOOP_DT: motor commands in [0, 1]"),)
+        self.calls = LoopCalls(
+            f"{prefix}_start_loops(&loops);",
+            (f"{prefix}_motors(&loops, &now, command, motor); /* motor commands in [0, 1] */",),
+            {"motor": self.outputs},
+        )
 
     def _yaw_alone(self, name: str) -> bool:
         """True where a loop is there for the integrated yaw alone: the attitude loop, where the action enters at the rates."""

@@ -21,7 +21,7 @@ from rookery.policies.stages.c_text import literal
 from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim2real.contract import Contract
-from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter, file_name
+from rookery.sim2real.export.exporter import C_FILE, HEADER, Export, Exporter, TargetGuide, file_name
 from rookery.sim2real.export.golden_c import golden_header
 from rookery.sim2real.export.on_board import check_on_board, only_group
 from rookery.sim2real.export.px4_text import CMAKE, HOLD, KCONFIG, MODULE, MODULE_HEADER, OUTER_CMAKE, PUBLISH, YAML
@@ -55,6 +55,23 @@ class Px4(Exporter):
     name = "px4"
     includes = ("bundle",)
     files = (*FILES, POLICY, GOLDEN_HEADER, *(f"{FOLDER}/{name}" for name in SAFETY))
+
+    def guide(self, export: Export) -> TargetGuide:
+        return TargetGuide(
+            "px4/",
+            "an out-of-tree module for PX4 that flies this policy in Offboard mode, a skeleton",
+            (
+                'here=$PWD; cd ~/PX4-Autopilot && make px4_sitl_default EXTERNAL_MODULES_LOCATION="$here/px4"',
+                "# for a board: its target in place of px4_sitl_default, and `upload` behind it",
+            ),
+            "On PX4's shell `rookery start` starts it, `rookery target N E D` says where to fly. It flies while the vehicle is "
+            "armed and in Offboard mode; where its filter finds a fault it publishes nothing more, and PX4's fail-safe for "
+            "lost off-board control (`COM_OF_LOSS_T`, `COM_OBL_RC_ACT`) takes over.",
+            (
+                "stand-ins of PX4's headers; flown in simulation by its topics",
+                "PX4's build, an autopilot",
+            ),
+        )
 
     def check(self, export: Export) -> None:
         group = only_group(export, "an autopilot")

@@ -22,8 +22,10 @@ from rookery.sim2real.export.exporter import (
     README,
     Export,
     Exporter,
+    TargetGuide,
     file_name,
 )
+from rookery.sim2real.export.loop_calls import program
 from rookery.sim2real.export.loops_c import LoopsC
 from rookery.sim2real.export.state_c import StateC
 
@@ -39,21 +41,43 @@ class Readme(Exporter):
 
     def write(self, export: Export, folder: Path) -> None:
         prefixes = {group: export.c_prefix(group) for group in export.contract.groups}
-        (folder / README).write_text(readme(export.contract, prefixes), encoding="utf-8")
+        guides = [guide for each in export.exporters if (guide := each.guide(export)) is not None]
+        (folder / README).write_text(readme(export.contract, prefixes, guides), encoding="utf-8")
 
 
-def readme(contract: Contract, prefixes: dict[str, str]) -> str:
+def readme(contract: Contract, prefixes: dict[str, str], guides: Sequence[TargetGuide] = ()) -> str:
     """The text.
 
     Args:
         contract: valid, with stages.
         prefixes: of the C names, by group.
+        guides: of the targets beside the bundle.
     """
-    parts = [_head(contract), *(_group(contract, group, prefix) for group, prefix in prefixes.items()), _tail(contract)]
-    return "\n".join(parts)
+    groups = (_group(contract, group, prefix) for group, prefix in prefixes.items())
+    return "\n".join([_head(contract, guides), *map(_guide, guides), *groups, _tail(contract)])
 
 
-def _head(contract: Contract) -> str:
+def _guide(guide: TargetGuide) -> str:
+    commands = "\n".join(guide.commands)
+    return f"""## `{guide.place}`
+
+{_sentence(guide.what)} From the folder of this file:
+
+```bash
+{commands}
+```
+
+{guide.note}
+
+Tried against: {guide.tried[0]}. Not tried: {guide.tried[1]}.
+"""
+
+
+def _sentence(clause: str) -> str:
+    return clause[0].upper() + clause[1:] + "."
+
+
+def _head(contract: Contract, guides: Sequence[TargetGuide]) -> str:
     rows = [("`contract.json`", "what every number means; the files below are tied to it by its SHA-256")]
     for group in contract.groups:
         of = f" of `{group}`" if len(contract.groups) > 1 else ""
@@ -67,6 +91,7 @@ def _head(contract: Contract) -> str:
             (f"`{names[3]}`", "the network alone, batch 1"),
             (f"`{names[4]}`", "observations, and the actions that the network gave for them in training's own code"),
         ]
+    rows += [(f"`{guide.place}`", guide.what) for guide in guides]
     made = contract.provenance
     source = ", ".join(
         filter(
@@ -107,7 +132,7 @@ def _group(contract: Contract, group: str, prefix: str) -> str:
     return f"""{title}{count}## Call it
 
 ```c
-{_calls(state, loops, prefix, file_name(HEADER, contract, group))}
+{program(state, loops, prefix, file_name(HEADER, contract, group))}
 ```
 
 `{prefix}_step` returns 0 where a number of the state was none (NaN): the command is then left as it was, and the episode begins
@@ -124,27 +149,6 @@ carried out, and `{prefix}_command`.
 
 {_below(loops, declared.actuation.steps if declared.actuation else ())}
 {_limits(contract, group)}"""
-
-
-def _calls(state: StateC, loops: LoopsC, prefix: str, header: str) -> str:
-    below = loops.written
-    allowed = "allowed, " * (state.mask > 0)
-    lines = [f'#include "{header}"', "", f"{prefix}_controller controller;", f"{prefix}_state state;"]
-    lines.append(f"float command[{prefix.upper()}_POLICY_ACTIONS];")
-    if below is not None:
-        lines += [f"{prefix}_loops loops;", f"{prefix}_sensed now;"]
-    lines += [
-        "",
-        f"{prefix}_start(&controller); /* at an episode's start, as every *_start_loops */",
-        f"for (;;) {{ /* every {state.control_dt:g} s */",
-    ]
-    lines += [
-        "    /* fill state */",
-        f"    if ({prefix}_step(&controller, &state, {allowed}command) == 0) {{ /* a measurement was none */ }}",
-    ]
-    if below is not None:
-        lines += [f"    {call} /* {when} */" for call, when in below.calls]
-    return "\n".join([*lines, "}"])
 
 
 def _decisions(chain: StageChain, state: StateC) -> str:
@@ -268,9 +272,9 @@ def _action(action: ActionSpec) -> Rows:
             f"{len(choice.options) - 1}: {last}",
             choice.options[choice.neutral],
         )
-    columns = zip(action.names, action.units, action.low, action.high, action.neutral, strict=True)
-    for i, (name, unit, low, high, neutral) in enumerate(columns, len(action.choices)):
-        yield i, f"`{name}`", unit, f"{low:g}", f"{high:g}", f"{low + 0.5 * (neutral + 1.0) * (high - low):g}"
+    columns = zip(action.names, action.units, action.low, action.high, action.rest_command, strict=True)
+    for i, (name, unit, *numbers) in enumerate(columns, len(action.choices)):
+        yield i, f"`{name}`", unit, *(f"{x:g}" for x in numbers)
 
 
 def _below(loops: LoopsC, steps: Sequence[str]) -> str:

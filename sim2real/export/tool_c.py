@@ -21,6 +21,7 @@ from rookery.sim.actuation import Actuation, ToolGoal
 from rookery.sim.specs import ActionSpec
 from rookery.sim.terms.c import comment
 from rookery.sim2real.export.joints_c import HELD, JointsC
+from rookery.sim2real.export.loop_calls import LoopCalls
 
 MOVES = ("tool_x", "tool_y", "tool_z")
 TURNS = ("tool_roll", "tool_pitch", "tool_yaw")
@@ -41,14 +42,20 @@ class ToolC(JointsC):
         self.goal: ToolGoal = actuation.tool_goal
         self.turns = self.goal.rotation_leash is not None
         self.spring = bool(self.goal.stiffness)
-        p = prefix
-        given = "&loops, &now, kinematics, user"
-        last = (f"{p}_targets(&loops, target);", "every LOOP_DT: targets of the servos")
-        torques = (f"{p}_torques(&now, target, torque);", "every LOOP_DT: torques, where no servo takes the targets")
-        pull = (f"{p}_torques({given}, torque);", "every LOOP_DT: torques above gravity compensation")
-        self.calls = (
-            (f"{p}_take_command({given}, command);", "once a control step"),
-            *((pull,) if self.spring else (last, torques)),
+        self.calls = self._tool_calls()
+
+    def _tool_calls(self) -> LoopCalls:
+        """Calls of a program, with the contract's kinematics where it has them."""
+        p, n = self.prefix, self.outputs
+        own = self.actuation.chain is None
+        given = "&loops, &now, " + ("kinematics, NULL" if own else f"{p}_forward, NULL")
+        declared = "extern void kinematics(const float *, float *, float *, float *, void *); /* the arm's own */"
+        start, take = f"{p}_start_loops({given});", f"{p}_take_command({given}, command);{self.opening}"
+        if self.spring:
+            pull = f"{p}_torques({given}, torque); /* N m, above gravity compensation */"
+            return LoopCalls(start, (pull,), {"torque": n}, (take,), reads=True, before=(declared,) * own)
+        return LoopCalls(
+            start, self.servo_calls, {"target": n, "torque": n}, (take,), reads=True, before=(declared,) * own
         )
 
     @property

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import math
 import re
 import tempfile
 import weakref
@@ -293,16 +294,20 @@ def _arrays(struct: Any) -> list[str]:
 
 
 def _quaternion(m: Array) -> Array:
-    """[4] wxyz of a matrix [3, 3], by Bar-Itzhack's symmetric matrix, whose largest eigenvector it is; NaN of one that is not
-    finite, which angles that are none lead to."""
-    if not np.isfinite(m).all():
+    """[4] wxyz of a rotation matrix [3, 3], by the largest of its components (Shepperd, 1978); NaN of one that is not finite,
+    which angles that are none lead to. In plain numbers: NumPy takes four times as long for so few."""
+    (a, b, c), (d, e, f), (g, h, i) = m.tolist()
+    trace = a + e + i
+    if not math.isfinite(trace + b + c + d + f + g + h):
         return np.full(4, np.nan, np.float32)
-    k = np.array((
-        (m[0, 0] + m[1, 1] + m[2, 2], m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]),
-        (0.0, m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[2, 0] + m[0, 2]),
-        (0.0, 0.0, m[1, 1] - m[0, 0] - m[2, 2], m[2, 1] + m[1, 2]),
-        (0.0, 0.0, 0.0, m[2, 2] - m[0, 0] - m[1, 1]),
-    ))  # fmt: skip
-    _, vectors = np.linalg.eigh(k, UPLO="U")
-    q = vectors[:, 3]
-    return (q if q[0] >= 0.0 else -q).astype(np.float32)
+    most = max(trace, a, e, i)
+    if most == trace:
+        q = (1.0 + trace, h - f, c - g, d - b)
+    elif most == a:
+        q = (h - f, 1.0 + a - e - i, b + d, c + g)
+    elif most == e:
+        q = (c - g, b + d, 1.0 + e - a - i, f + h)
+    else:
+        q = (d - b, c + g, f + h, 1.0 + i - a - e)
+    length = math.copysign(math.hypot(*q), q[0])
+    return np.array([x / length for x in q], np.float32)

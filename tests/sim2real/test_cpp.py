@@ -1,4 +1,4 @@
-"""The C++17 header: compiled with every warning an error and without exceptions, it answers what the C does; and the README."""
+"""The C++17 header: compiled with every warning an error and without exceptions, it answers what the C does."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import pytest
 from sampled import slow_but
 
 import rookery
-from rookery.experiments.runs import open_run
 from rookery.sim.errors import RookeryError
 from rookery.sim.terms import from_json
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
-from rookery.sim2real.export.bundle import export_bundle
 from rookery.sim2real.export.check import check_bundle
 from rookery.sim2real.export.cpp_header import cpp_header
 from rookery.sim2real.export.readme import readme
@@ -172,32 +170,6 @@ def test_the_header_answers_what_the_c_does(task: str, config: dict[str, Any], l
         name = "targets" if loops == "servos" else "torques"
         np.testing.assert_allclose(said[2], robot.call(name, robot.loops, out=said[2].size), rtol=1e-5, atol=1e-6)
     assert all(np.isfinite(line).all() and line.size for line in said)
-
-
-@pytest.mark.slow
-def test_a_bundle_says_how_to_call_it_and_the_call_compiles(tmp_path: Path) -> None:
-    """The code block of its README is a program once it stands in a function."""
-    for task in ("drone-hover", "go2-velocity", "table-reach"):
-        folder = export_bundle(*open_run(Path(task)), tmp_path / task)
-        text = (folder / "README.md").read_text()
-        contract = Contract.read(folder)
-        ((group, declared),) = contract.groups.items()
-        assert text == readme(contract, {group: "rookery"})
-        for name in {p.name for p in folder.iterdir()} - {"README.md"}:
-            assert f"`{name}`" in text
-        for unit in (*declared.spec.action.names, *declared.actuation.actuators):  # type: ignore[union-attr]
-            assert f"`{unit}`" in text
-        assert f"every {contract.control_dt:g} s" in text
-        block = text.split("```c\n")[1].split("```")[0]
-        include, _, body = block.partition("\n")
-        joints = len(declared.actuation.joints)  # type: ignore[union-attr]
-        own = f"float target[{max(joints, 4)}], torque[{max(joints, 4)}], motor[4]; (void)target; (void)torque; (void)motor;\n"
-        if task == "table-reach":
-            own += "void *user = 0; extern void kinematics(const float *, float *, float *, float *, void *);\n"
-        (folder / "main.c").write_text(f"{include}\nint main(void) {{\n{own}{body}\n}}\n")
-        subprocess.run(
-            ["gcc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "main.c", "-o", "main.o"], check=True, cwd=folder
-        )
 
 
 @pytest.mark.slow

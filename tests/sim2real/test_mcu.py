@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ def write_c_bundle(folder: Path, hidden: tuple[int, ...], activation: str) -> Pa
     policy = make_policy(hidden, activation)
     contract = build_contract(make_env(), {"drone": policy})
     code, header = c_source(contract, "drone", policy_arrays(policy), "rookery", "policy.h")
+    folder.mkdir(exist_ok=True)
     (folder / "policy.c").write_text(code)
     (folder / "policy.h").write_text(header)
     (folder / "policy.hpp").write_text(cpp_header(contract, "drone", "rookery", "policy.h"))
@@ -104,7 +106,6 @@ def test_a_wrong_network_is_found_and_a_large_one_does_not_fit(tmp_path: Path) -
 
 @pytest.mark.usefixtures("_tools")
 def test_stack_use_is_what_the_header_says(tmp_path: Path) -> None:
-    import re
     import subprocess
 
     from rookery.sim2real.export.mcu import CPU
@@ -120,6 +121,27 @@ def test_stack_use_is_what_the_header_says(tmp_path: Path) -> None:
     used = outside + max(observing, sum(size for name, size in each.items() if name not in after))
     stated = int(re.search(r"Stack of rookery_step: about (\d+) bytes", (tmp_path / "policy.h").read_text())[1])  # type: ignore[index]
     assert 0.5 * stated < used <= stated
+
+
+@pytest.mark.usefixtures("_tools")
+def test_ram_and_stack_are_measured(tmp_path: Path) -> None:
+    """An array of known size that is planted in the C is found to the byte, in the stack or in RAM; a wider layer takes more
+    stack, at least that of its rows, and no more than the header says."""
+    planted = ("void rookery_policy(", "static float kept[100];\nvoid rookery_policy(")
+    narrow, wide = (write_c_bundle(tmp_path / str(n), (n, n), "relu") for n in (16, 96))
+    small, large = (check_mcu(folder) for folder in (narrow, wide))
+    assert 4 * 80 <= large["mcu_stack_bytes"] - small["mcu_stack_bytes"] <= 2 * 4 * 80 + 32
+    stated = re.search(r"Stack of rookery_step: about (\d+) bytes", (wide / "policy.h").read_text())
+    assert stated is not None and 0.5 * int(stated[1]) < large["mcu_stack_bytes"] <= int(stated[1])
+    assert small["mcu_ram_bytes"] == large["mcu_ram_bytes"] > 0
+    code = (narrow / "policy.c").read_text()
+    first, then = "{\n    volatile float own[2000];\n    own[0] = obs[0];", "kept[99] = own[0]; kept[0] += kept[99];"
+    code = code.replace(*planted)
+    at = code.index("{", code.index("void rookery_policy(")) + 1
+    (narrow / "policy.c").write_text(code[: at - 1] + first + then + code[at:])
+    more = check_mcu(narrow, run_c=True)
+    assert more["mcu_ram_bytes"] - small["mcu_ram_bytes"] == 400
+    assert more["mcu_stack_bytes"] - small["mcu_stack_bytes"] == pytest.approx(8000, abs=32)
 
 
 def test_missing_tool_and_unknown_board_are_sentences(shared_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:

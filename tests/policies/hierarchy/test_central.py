@@ -35,6 +35,7 @@ from rookery.sim2real.export.native import NativePolicy, compile_library, read_h
 from rookery.sim2real.gate.exported import Compared, NativeAct
 from rookery.sim2real.runtime.controller import Controller
 from tests.sim2real.independent_runtime import Runtime, fill
+from tests.sim2real.readme_program import run_readme
 
 POINTER = ctypes.c_void_p
 SKILLS = {
@@ -292,6 +293,8 @@ def test_a_swarm_has_one_high_level_from_training_to_c(in_tmp: Path, capsys: pyt
     assert main(["eval", "run", "--episodes", "2", "--json"]) == 0
     assert main(["export", "run", "--out", "team"]) == 0
     assert main(["export", "--check", "team"]) == 0
+    command, motor = run_readme(in_tmp / "team", (in_tmp / "team" / "README.md").read_text())
+    assert (command.size, motor.size) == (16, 4)
     assert main(["export", "run", "--out", "cf", "--target", "crazyflie"]) == 2
     assert "acts for a team of 4 robots together" in capsys.readouterr().err
     policies, contract = open_run(in_tmp / "run")

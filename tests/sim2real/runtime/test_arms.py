@@ -12,12 +12,14 @@ import mujoco
 import numpy as np
 import pytest
 from sampled import slow_but
+from scipy.spatial.transform import Rotation
 
 from rookery.cli import fly
 from rookery.robots.manipulators.panda import PANDA
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links.arm_drive import ArmDrive, MotionLimits
+from rookery.sim2real.links.arm_drive import _quaternion as rotation_of
 from rookery.sim2real.links.simulated_arm import SimulatedArm
 from rookery.sim2real.runtime.clock import ManualClock
 from rookery.sim2real.runtime.pilot import Phase
@@ -189,6 +191,25 @@ def test_kinematics_are_mujoco_s(group: ContractGroup) -> None:
         matrix = np.zeros(9)
         mujoco.mju_quat2Mat(matrix, turn.astype(float))
         np.testing.assert_allclose(matrix, site.xmat, atol=2e-6)
+
+
+def test_the_rotation_of_a_matrix_is_scipys() -> None:
+    """Of random rotations, of half turns about any axis, and of the identity; up to the sign of half turns."""
+    rng = np.random.default_rng(0)
+    axes = rng.standard_normal((200, 3))
+    axes[:3] = np.eye(3)
+    half = np.pi * axes / np.linalg.norm(axes, axis=1, keepdims=True)
+    turns = Rotation.concatenate(
+        [Rotation.identity(1), Rotation.random(500, random_state=0), Rotation.from_rotvec(half)]
+    )
+    for turn in turns:
+        q = rotation_of(turn.as_matrix().astype(np.float32)).astype(float)
+        assert q[0] >= 0.0 and np.linalg.norm(q) == pytest.approx(1.0, abs=1e-6)
+        assert (Rotation.from_quat(q[[1, 2, 3, 0]]) * turn.inv()).magnitude() < 1e-5
+    for place in np.ndindex(3, 3):
+        bad = np.eye(3, dtype=np.float32)
+        bad[place] = np.nan
+        assert np.isnan(rotation_of(bad)).all()
 
 
 def test_the_monitor_names_what_is_wrong() -> None:
