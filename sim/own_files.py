@@ -1,4 +1,4 @@
-"""Classes and functions from outside this package: tasks, stages, trackers and exporters.
+"""Classes and functions from outside this package: tasks, stages, trackers, exporters and estimators.
 
 They stand in Python files of the user's own, as ``path/to/my_task.py:Land`` names them, or in installed packages, whose entry
 points name them as "module:Class".

@@ -35,6 +35,7 @@ EXAMPLES = """
   rookery fly lift --link "dynamixel:///dev/ttyUSB0?ids=1-7&gripper=8&tracker=14810"
   rookery fly walk --link unitree://eth0 --command velocity=0.5,0,0
   rookery fly reach --link "ros2://eth0?domain=0&tracker=14810"
+  rookery fly walk --link unitree://eth0 --estimator my_estimator.py:Mine
   rookery fly walk --dry-run --gamepad /dev/input/js0
   rookery fly walk --dry-run --motion motion.npz --log log.mcap
   rookery fly bundle --link mavlink://:14540 --link mavlink://:14541
@@ -85,6 +86,13 @@ class Args:
         tyro.conf.arg(
             metavar="FILE",
             help="Play a motion of `rookery sysid --design` in place of the policy, with the robot held.",
+        ),
+    ] = None
+    estimator: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="FILE.py:CLASS",
+            help="Estimate what a walking robot does not measure by a class of your own, or by none; leg-odometry by default.",
         ),
     ] = None
     gamepad: Annotated[
@@ -170,6 +178,7 @@ def commands(words: Sequence[str]) -> dict[str, Any]:
 def _pilots(
     args: Args, motion: JointMotion | None, values: dict[str, Any], build: Path, clock: Any, links: Any, say: Say
 ) -> list[Pilot]:
+    from rookery.sim2real.runtime.estimators import find_estimator
     from rookery.sim2real.runtime.motion import MotionController
     from rookery.sim2real.runtime.onnx_controller import open_controller
     from rookery.sim2real.runtime.pilot import Pilot, commanded
@@ -177,6 +186,7 @@ def _pilots(
     from rookery.sim2real.runtime.settings import safety_settings
 
     seconds = (SECONDS if args.seconds is None else args.seconds) if motion is None else motion.seconds
+    chosen = None if args.estimator is None else find_estimator(args.estimator)
     library = load_filter(build)
     out = []
     for make in links:
@@ -186,6 +196,8 @@ def _pilots(
             controller = MotionController(args.bundle, args.group, motion)
         settings = safety_settings(controller.contract, controller.group, args.safety)
         link = make(controller)
+        if chosen is not None:
+            link.estimate_by(chosen)
         out.append(
             Pilot(
                 controller,
@@ -274,6 +286,8 @@ def _fly(
                 advance()
             else:
                 _await_readings(pilots)
+            if log is not None:
+                log.tell_estimators([pilot.identity.estimator for pilot in pilots if pilot.identity is not None])
             cockpit.checked()
             for pilot in pilots:
                 pilot.start()

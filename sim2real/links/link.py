@@ -5,11 +5,16 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rookery.sim.errors import RookeryError
 from rookery.sim2real.runtime.reading import Reading
+
+if TYPE_CHECKING:
+    from rookery.sim2real.runtime.estimators import EstimatorChoice
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Identity:
         joints: their names in its order; empty for a multirotor.
         firmware: its version, "" where it tells none.
         estimated: of its quantities, those that the link's estimator adds, with a word of how good they are.
+        estimator: that estimator's name, "" where there is none.
     """
 
     family: str
@@ -35,6 +41,7 @@ class Identity:
     joints: tuple[str, ...] = ()
     firmware: str = ""
     estimated: Mapping[str, str] = field(default_factory=dict)
+    estimator: str = ""
 
 
 class Link(abc.ABC):
@@ -52,6 +59,17 @@ class Link(abc.ABC):
     def success(self) -> bool | None:
         """True where the vehicle's task is done; None where it cannot tell."""
         return None
+
+    def estimate_by(self, choice: EstimatorChoice) -> None:
+        """Take another estimator, before `open`.
+
+        Raises:
+            RookeryError: this link has none, or the chosen one cannot be made.
+        """
+        raise RookeryError(
+            f"{self.url} has nothing to estimate: only walking robots have an estimator (unitree://, and --dry-run of their "
+            "bundles); leave --estimator out."
+        )
 
     def statistics(self) -> Mapping[str, float]:
         """Figures of the connection by name, such as packets that were lost; {} where it keeps none."""

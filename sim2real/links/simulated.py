@@ -14,7 +14,7 @@ from rookery.sim2real.links.height_map import SEEN, GroundSampler, ground_scan
 from rookery.sim2real.links.joints import KINDS, JointOrder, JointTargets
 from rookery.sim2real.links.link import Identity, Link
 from rookery.sim2real.runtime.clock import TimeSource
-from rookery.sim2real.runtime.estimation import LegOdometry
+from rookery.sim2real.runtime.estimators import EstimatorChoice
 from rookery.sim2real.runtime.reading import Array, Reading
 from rookery.sim2real.vehicles import joints as jointed
 from rookery.sim2real.vehicles.drone import QUANTITIES, SETPOINTS, DroneVehicle
@@ -144,11 +144,14 @@ class SimulatedJoints(SimulatedLink):
         self._contract = JointTargets(group)
         self._order: JointOrder | None = None
         self._sent: tuple[Array, Array, Array] | None = None
-        self._estimator = LegOdometry(vehicle.kind, vehicle.joints)
+        self.estimate_by(EstimatorChoice())
         scan = ground_scan(group)
         self._ground = None if scan is None else GroundSampler(scan)
         self._lidar = LidarMap(vehicle, vehicle.noise)
         self._looked = -np.inf  # s, the vehicle's clock at the newest map
+
+    def estimate_by(self, choice: EstimatorChoice) -> None:
+        self._estimator = choice.made(self.vehicle.kind, self.vehicle.joints)
 
     def open(self, timeout_s: float = 10.0) -> Identity:
         v = self.vehicle
@@ -156,7 +159,10 @@ class SimulatedJoints(SimulatedLink):
             self._order = JointOrder(self._contract.names, v.joints)
         told = dict(self._estimator.quantities) | ({} if self._ground is None else {self._ground.name: SEEN})
         quantities = (*jointed.QUANTITIES, *told)
-        return Identity("joints", v.kind.name, KINDS, quantities, 1.0 / v.period, v.joints, estimated=told)
+        by = self._estimator.name
+        return Identity(
+            "joints", v.kind.name, KINDS, quantities, 1.0 / v.period, v.joints, estimated=told, estimator=by
+        )
 
     def advance(self) -> None:
         self.vehicle.step()

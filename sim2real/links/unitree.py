@@ -53,7 +53,7 @@ from rookery.sim2real.links.unitree_messages import (
     seal,
 )
 from rookery.sim2real.runtime.clock import TimeSource
-from rookery.sim2real.runtime.estimation import LegOdometry
+from rookery.sim2real.runtime.estimators import EstimatorChoice
 from rookery.sim2real.runtime.reading import FOOT_FORCES, SPECIFIC_FORCE, Array, Reading
 
 STATES, COMMANDS = "rt/lowstate", "rt/lowcmd"
@@ -114,7 +114,7 @@ class UnitreeLink(Link):
         self._hold_s = address.option("hold", HOLD_S)
         self._contract = JointTargets(group)
         self._order: JointOrder | None = None
-        self._estimator = LegOdometry(GO2, MOTORS)
+        self.estimate_by(EstimatorChoice())
         self._states: TopicReader[Record] | None = None
         self._commands: TopicWriter[Record] | None = None
         scan = ground_scan(group)
@@ -134,6 +134,9 @@ class UnitreeLink(Link):
         self._still_since: float | None = None
 
     # -- before motors turn ------------------------------------------------------------------------------------
+
+    def estimate_by(self, choice: EstimatorChoice) -> None:
+        self._estimator = choice.made(GO2, MOTORS)
 
     def open(self, timeout_s: float = 10.0) -> Identity:
         participant = Participant(self._interface, self._domain)
@@ -166,7 +169,8 @@ class UnitreeLink(Link):
         version = ".".join(str(v) for v in first["version"].tolist())
         estimated = dict(self._estimator.quantities) | ({} if self._ground is None else {self._ground.name: SEEN})
         quantities = (*MEASURED, *estimated)
-        return Identity("joints", "Go2", KINDS, quantities, 1.0 / PERIOD_S, MOTORS, version, estimated)
+        by = self._estimator.name
+        return Identity("joints", "Go2", KINDS, quantities, 1.0 / PERIOD_S, MOTORS, version, estimated, by)
 
     def _first(self, timeout_s: float) -> Record:
         end = time.monotonic() + timeout_s
@@ -275,7 +279,7 @@ class UnitreeLink(Link):
     def _see(self, ground: GroundSampler, rotation: Array, estimates: dict[str, Array], measured: float) -> float:
         """Add the heights of the ground to the estimates; see `Reading.ground`."""
         dt = 0.0 if self._reading is None else measured - self._reading.measured
-        if 0.0 < dt < OVERTAKEN_S:
+        if 0.0 < dt < OVERTAKEN_S and "velocity" in estimates:
             ground.move(estimates["velocity"], dt)
         arrived = self._look(ground, rotation)
         assert self._heights is not None  # `open` has waited for the first

@@ -79,9 +79,12 @@ def _lacking(q: Quantity, spec: ContractGroup, line: str) -> tuple[str, str]:
 
 
 def estimated(controller: Controller, identity: Identity) -> list[str]:
-    """A sentence for each quantity that the policy observes and the robot does not measure: how good its estimate is, and what
-    noise the training had."""
+    """The estimator's name, with a word of each quantity that it adds; then a sentence for each quantity that the policy
+    observes and the robot does not measure: how good its estimate is, and what noise the training had."""
     out = []
+    if identity.estimator:
+        added = "; ".join(f"{name} {good}" for name, good in identity.estimated.items())
+        out.append(f"the estimator is {identity.estimator}, which adds {added or 'nothing'}")
     for name, good in identity.estimated.items():
         terms = [t for t in controller.spec.spec.observation if name in {q.name for q in t.expression.leaves()}]
         if terms:

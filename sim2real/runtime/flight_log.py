@@ -11,15 +11,15 @@ import json
 import math
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.runtime.pilot import StepRecord
 
-CONTRACT, STEP = "rookery.contract", "rookery.Step"
-"""Names of the metadata and of the schema."""
+CONTRACT, ESTIMATORS, STEP = "rookery.contract", "rookery.estimators", "rookery.Step"
+"""Names of the metadata, and of the schema."""
 NUMBERS = {"type": "array", "items": {"type": "number"}}
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -77,6 +77,10 @@ class FlightLog:
         self._writer.add_metadata(CONTRACT, {"json": json.dumps(contract)})
         self._queue: queue.SimpleQueue[tuple[int, StepRecord] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="rookery-log", daemon=True)
+
+    def tell_estimators(self, names: Sequence[str]) -> None:
+        """Keep the vehicles' estimators as the file's metadata, before the first step is written; "" for none."""
+        self._writer.add_metadata(ESTIMATORS, {str(i): name for i, name in enumerate(names)})
 
     def write(self, vehicle: int, record: StepRecord) -> None:
         """Add a step of a vehicle."""

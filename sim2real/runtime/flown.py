@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.runtime.flight_log import CONTRACT, STEP
+from rookery.sim2real.runtime.flight_log import CONTRACT, ESTIMATORS, STEP
 
 MOST_BYTES = 1 << 28
 """Of a record; a length beyond is damage."""
@@ -27,11 +27,13 @@ class Flown:
     Attributes:
         contract: its JSON.
         vehicles: the steps of each by its number, as flight_log.SCHEMA says.
+        estimators: names of the vehicles' estimators.
         cut: the file's end is missing, as of a runtime that was killed.
     """
 
     contract: dict[str, Any] = field(default_factory=dict)
     vehicles: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    estimators: dict[int, str] = field(default_factory=dict)
     cut: bool = False
 
 
@@ -49,6 +51,8 @@ def read_flight(path: Path) -> Flown | None:
                 return None
             if name == CONTRACT:
                 flown.contract = _object(value)
+            elif name == ESTIMATORS:
+                flown.estimators = {int(i): str(by) for i, by in _object(value).items()}
             else:
                 flown.vehicles.setdefault(int(name.split("/")[1]), []).append(_step(value))
     except ImportError:
@@ -64,7 +68,7 @@ def read_flight(path: Path) -> Flown | None:
 
 
 def _records(path: Path) -> Iterator[tuple[str | None, str | bytes]]:
-    """The contract by CONTRACT, steps by their topic; None where a schema is not ours."""
+    """The contract by CONTRACT, estimators by ESTIMATORS, steps by their topic; None where a schema is not ours."""
     from mcap.records import Channel, Message, Metadata, Schema
     from mcap.stream_reader import StreamReader
 
@@ -73,6 +77,8 @@ def _records(path: Path) -> Iterator[tuple[str | None, str | bytes]]:
         for record in StreamReader(file, validate_crcs=True, record_size_limit=MOST_BYTES).records:
             if isinstance(record, Metadata) and record.name == CONTRACT:
                 yield CONTRACT, record.metadata["json"]
+            elif isinstance(record, Metadata) and record.name == ESTIMATORS:
+                yield ESTIMATORS, json.dumps(record.metadata)
             elif (isinstance(record, Schema) and record.name != STEP) or (
                 isinstance(record, Channel) and not record.schema_id
             ):

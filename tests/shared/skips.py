@@ -17,8 +17,9 @@ ALLOWED = (
     "there is a CUDA device",
     "no GPU",
     "this ffmpeg does not write AV1",
+    "not run against flight code:",
 )
-"""Beginnings of reasons that no installation changes."""
+"""Beginnings of reasons that no installation of .ci/run changes."""
 
 
 def refused(reason: str) -> str | None:
