@@ -125,7 +125,8 @@ def module_values(contract: Contract, group: str, prefix: str, header: str) -> d
     numbers = {
         "stale_s": limits.stale_ms / 1e3, "silent_s": limits.silent_ms / 1e3, "frozen_s": limits.frozen_ms / 1e3,
         "clock_s": 0.0, "policy_s": 0.0, "lowest": limits.lowest_m, "highest": limits.highest_m,
-        "spin": math.radians(limits.spin_deg_s), "battery": 0.0,
+        "spin": math.radians(limits.spin_deg_s), "jump": limits.jump_m, "jump_angle": math.radians(limits.jump_deg),
+        "battery": 0.0,
     }  # fmt: skip
     lines = [f"\t_limits.{name} = {_double(value)};" for name, value in numbers.items()]
     for i, (low, high) in enumerate(zip(ranges.command_low, ranges.command_high, strict=True)):

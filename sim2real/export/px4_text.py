@@ -214,6 +214,7 @@ bool Rookery::measure(safety_sample &sample)
 	sample.count = 13;
 	sample.values = _values;
 	sample.position = _position;
+	sample.velocity = _velocity;
 	sample.rotation = _rotation;
 	sample.angular_velocity = _angular_velocity;
 	return true;

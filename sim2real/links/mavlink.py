@@ -50,6 +50,7 @@ OFFBOARD = 6  # PX4's main mode
 OFFBOARD_LOSS_S = 0.06  # s, PX4's COM_OF_LOSS_T: the vehicle lands by itself that long after the last set-point
 RATE = 100.0  # Hz, of the telemetry that is asked for
 AGAIN_S = 0.1  # s, between requests that are not yet answered
+BEAT_S = 1.0  # s, between heartbeats of ours, as every component sends them: PX4 tells by them that somebody is there
 POSITION_MASK = 8 | 16 | 32 | 64 | 128 | 256 | 2048
 VELOCITY_MASK = 1 | 2 | 4 | 64 | 128 | 256 | 1024
 RATES_MASK = 128
@@ -139,6 +140,7 @@ class MavlinkLink(Link):
     def _receive(self) -> None:
         assert self._socket is not None
         while not self._over.is_set():
+            self.beat()
             try:
                 packet, peer = self._socket.recvfrom(4096)
             except TimeoutError:
@@ -146,6 +148,14 @@ class MavlinkLink(Link):
             except OSError:
                 return
             self.take_packet(packet, peer)
+
+    def beat(self) -> None:
+        """Send a heartbeat where one is due, to a vehicle that has sent its own."""
+        if self._peer is not None and self._due("heartbeat", BEAT_S):
+            mav = self._mav
+            self._send(mav.MAVLink_heartbeat_message(
+                mav.MAV_TYPE_ONBOARD_CONTROLLER, mav.MAV_AUTOPILOT_INVALID, 0, 0, mav.MAV_STATE_ACTIVE, 3
+            ))  # fmt: skip
 
     def take_packet(self, packet: bytes, peer: tuple[str, int]) -> None:
         """Take what has arrived from an address, whatever it is."""
@@ -219,9 +229,9 @@ class MavlinkLink(Link):
         filled = (*values, *[0.0] * (7 - len(values)))
         self._send(self._mav.MAVLink_command_long_message(self._system, AUTOPILOT, command, 0, *filled))
 
-    def _due(self, what: str) -> bool:
+    def _due(self, what: str, again_s: float = AGAIN_S) -> bool:
         now = self._clock.now()
-        if now - self._asked.get(what, -np.inf) < AGAIN_S:
+        if now - self._asked.get(what, -np.inf) < again_s:
             return False
         self._asked[what] = now
         return True

@@ -4,6 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
+/* s, between measurements; those farther apart are not compared: rates change meanwhile, and SAFETY_STALE judges gaps. */
+#define APART_S 0.2
+
 void safety_reset(safety_memory *memory) { memset(memory, 0, sizeof *memory); }
 
 static int finite_all(const float *v, int count, int *where) {
@@ -63,6 +66,59 @@ static double size3(const float *v, const float *from) {
     return sqrt(sum);
 }
 
+/* From where the mean velocity leads, m. */
+static double moved(const safety_memory *memory, const safety_sample *s, double dt) {
+    double sum = 0.0;
+    for (int i = 0; i < 3; i++) {
+        const double step = 0.5 * dt * ((double)memory->velocity[i] + s->velocity[i]);
+        const double d = (double)s->position[i] - memory->position[i] - step;
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+/* From where the mean angular velocity leads, rad: between q and p * step. */
+static double turned(const safety_memory *memory, const safety_sample *s, double dt) {
+    const float *p = memory->rotation, *q = s->rotation;
+    double half[3], size = 0.0;
+    for (int i = 0; i < 3; i++) {
+        half[i] = 0.25 * dt * ((double)memory->angular_velocity[i] + s->angular_velocity[i]);
+        size += half[i] * half[i];
+    }
+    size = sqrt(size);
+    const double a = cos(size), share = size > 1e-9 ? sin(size) / size : 1.0;
+    const double x = share * half[0], y = share * half[1], z = share * half[2];
+    const double w0 = p[0] * a - p[1] * x - p[2] * y - p[3] * z, x0 = p[0] * x + p[1] * a + p[2] * z - p[3] * y;
+    const double y0 = p[0] * y - p[1] * z + p[2] * a + p[3] * x, z0 = p[0] * z + p[1] * y - p[2] * x + p[3] * a;
+    const double c = w0 * q[0] + x0 * q[1] + y0 * q[2] + z0 * q[3];
+    const double i = w0 * q[1] - x0 * q[0] - y0 * q[3] + z0 * q[2], j = w0 * q[2] + x0 * q[3] - y0 * q[0] - z0 * q[1];
+    const double k = w0 * q[3] - x0 * q[2] + y0 * q[1] - z0 * q[0];
+    return 2.0 * atan2(sqrt(i * i + j * j + k * k), fabs(c));
+}
+
+/* Compare a new measurement with the one before it, and keep it. */
+static int jumped(const safety_limits *limits, safety_memory *memory, const safety_sample *s) {
+    const int moves = s->position && s->velocity, turns = s->rotation && s->angular_velocity;
+    const double dt = s->measured - memory->kept;
+    const int near = dt > 0.0 && dt <= APART_S;
+    int out = 0;
+    if ((memory->moves || memory->turns) && dt == 0.0) return 0; /* the same one */
+    if (near && moves && memory->moves) out = !(moved(memory, s, dt) <= limits->jump);
+    if (near && turns && memory->turns) out = out || !(turned(memory, s, dt) <= limits->jump_angle);
+    memory->kept = s->measured;
+    memory->moves = moves;
+    memory->turns = turns;
+    if (moves) {
+        memcpy(memory->position, s->position, sizeof memory->position);
+        memcpy(memory->velocity, s->velocity, sizeof memory->velocity);
+    }
+    if (turns) {
+        memcpy(memory->rotation, s->rotation, sizeof memory->rotation);
+        memcpy(memory->angular_velocity, s->angular_velocity, sizeof memory->angular_velocity);
+    }
+    return out;
+}
+
 static int joint_fault(const safety_limits *limits, const safety_sample *s, int i) {
     if (s->joint_position && !(s->joint_position[i] >= limits->joint_low[i] && s->joint_position[i] <= limits->joint_high[i]))
         return SAFETY_JOINT;
@@ -101,6 +157,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
     if (!finite_all(s->values, s->count, at)) return SAFETY_NOT_FINITE;
     *at = -1;
     const int sound = follow(limits, memory, s);
+    const int jump = jumped(limits, memory, s);
     if (limits->silent_s > 0.0 && !(s->now - s->heard <= limits->silent_s)) return SAFETY_SILENT;
     if (limits->stale_s > 0.0 && !(s->now - s->received <= limits->stale_s)) return SAFETY_STALE;
     if (limits->frozen_s > 0.0 && !(s->received - memory->changed <= limits->frozen_s)) return SAFETY_FROZEN;
@@ -108,6 +165,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
     if (limits->ground_s > 0.0 && !(s->ground <= limits->ground_s)) return SAFETY_GROUND;
     if (limits->policy_s > 0.0 && s->policy >= 0.0 && !(s->now - s->policy <= limits->policy_s)) return SAFETY_HUNG;
     int fault = body_fault(limits, s);
+    if (fault == SAFETY_OK && jump) fault = SAFETY_JUMP;
     if (fault == SAFETY_OK) fault = joints_fault(limits, s, at);
     if (fault != SAFETY_OK) return fault;
     if (s->disarmed) return SAFETY_DISARMED;

@@ -30,6 +30,7 @@ enum safety_fault {
     SAFETY_FENCE,        /* too far from the target */
     SAFETY_HEIGHT,       /* too low or too high */
     SAFETY_SPIN,         /* the body turns too fast */
+    SAFETY_JUMP,         /* place or attitude moved farther between two measurements than their rates lead to */
     SAFETY_JOINT,        /* a joint is outside its limits */
     SAFETY_TORQUE,       /* a joint pushes harder than its limit */
     SAFETY_SPEED,        /* a joint moves faster than its limit */
@@ -54,6 +55,8 @@ typedef struct {
     double lowest;        /* m, of the body */
     double highest;       /* m */
     double spin;          /* rad/s, size of the angular velocity */
+    double jump;          /* m, of the position from where the mean velocity of two measurements leads */
+    double jump_angle;    /* rad, of the attitude from where the mean angular velocity of two measurements leads */
     double battery;       /* share that is left */
     int misses;           /* late control steps in a row */
     int joints;
@@ -83,9 +86,10 @@ typedef struct {
     int count;            /* of `values` */
     const float *values;  /* all that is measured, side by side */
     const float *position;
+    const float *velocity;         /* world axes */
     const float *target;
     const float *rotation;
-    const float *angular_velocity;
+    const float *angular_velocity; /* body axes */
     const float *joint_position;
     const float *joint_torque;
     const float *joint_velocity;
@@ -97,9 +101,16 @@ typedef struct {
     double measured;      /* of the sample before */
     double changed;       /* when a measurement last differed */
     double offset;        /* our clock - the vehicle's, at the first sample */
+    double kept;          /* the vehicle's clock at the measurement below */
     unsigned long long digest;
     int begun;
+    int moves;            /* whether position and velocity are known */
+    int turns;            /* whether rotation and angular velocity are */
     int commanded;        /* whether `last` holds a command */
+    float position[3];
+    float velocity[3];
+    float rotation[4];
+    float angular_velocity[3];
     float last[SAFETY_COMMANDS];
 } safety_memory;
 

@@ -29,7 +29,7 @@ class _Limits(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_double) for name in (
             "stale_s", "silent_s", "frozen_s", "clock_s", "policy_s", "ground_s", "tilt", "fence", "lowest", "highest", "spin",
-            "battery",
+            "jump", "jump_angle", "battery",
         )),
         *((name, ctypes.c_int) for name in ("misses", "joints", "commands")),
         *((name, _FLOATS) for name in (
@@ -43,7 +43,7 @@ class _Sample(ctypes.Structure):
         *((name, ctypes.c_double) for name in ("now", "heard", "received", "measured", "policy", "ground", "battery")),
         *((name, ctypes.c_int) for name in ("misses", "operator_stop", "disarmed", "count")),
         *((name, _POINTER) for name in (
-            "values", "position", "target", "rotation", "angular_velocity", "joint_position", "joint_torque",
+            "values", "position", "velocity", "target", "rotation", "angular_velocity", "joint_position", "joint_torque",
             "joint_velocity", "external_torque",
         )),
     ]  # fmt: skip
@@ -51,12 +51,14 @@ class _Sample(ctypes.Structure):
 
 class _Memory(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_double) for name in ("measured", "changed", "offset")),
+        *((name, ctypes.c_double) for name in ("measured", "changed", "offset", "kept")),
         ("digest", ctypes.c_ulonglong),
-        ("begun", ctypes.c_int),
-        ("commanded", ctypes.c_int),
+        *((name, ctypes.c_int) for name in ("begun", "moves", "turns", "commanded")),
+        *((name, ctypes.c_float * size) for name, size in (
+            ("position", 3), ("velocity", 3), ("rotation", 4), ("angular_velocity", 3),
+        )),
         ("last", _FLOATS),
-    ]
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,8 @@ def filter_ranges(group: ContractGroup) -> FilterRanges:
 
 NAMES = tuple(FAULTS)
 QUANTITIES = {
-    "position": "position", "rotation": "rotation", "angular velocity": "angular_velocity", "target": "target",
-    "joint angles": "joint_position", "joint torques": "joint_torque", "joint velocities": "joint_velocity",
+    "position": "position", "velocity": "velocity", "rotation": "rotation", "angular velocity": "angular_velocity",
+    "target": "target", "joint angles": "joint_position", "joint torques": "joint_torque", "joint velocities": "joint_velocity",
     "external torques": "external_torque",
 }  # fmt: skip
 """Measured quantities that the filter judges, and their fields in `safety_sample`."""
@@ -158,6 +160,7 @@ class SafetyFilter:
         to.tilt = math.radians(limits.tilt_deg)
         to.fence, to.lowest, to.highest = limits.fence_m, limits.lowest_m, limits.highest_m
         to.spin = math.radians(limits.spin_deg_s)
+        to.jump, to.jump_angle = limits.jump_m, math.radians(limits.jump_deg)
         to.battery, to.misses = limits.battery, limits.misses
         ranges = filter_ranges(group)
         to.commands, to.joints = len(ranges.command_low), len(ranges.torque)

@@ -36,6 +36,7 @@ FAULTS = {
     "fence": "it is too far from its target",
     "height": "it is too low or too high",
     "spin": "it turns too fast",
+    "jump": "its place or attitude jumped",
     "joint": "a joint is outside its limits",
     "torque": "a joint pushes harder than its limit",
     "speed": "a joint moves faster than its limit",
@@ -84,6 +85,8 @@ class Limits:
     lowest_m: Number = -math.inf  # m, of the body in flight
     highest_m: Number = math.inf  # m
     spin_deg_s: Number = 720.0  # deg/s
+    jump_m: Number = 0.5  # m, from where two readings' mean velocity leads; 20 m/s of change within stale_ms makes that
+    jump_deg: Number = 30.0  # deg, likewise of the attitude; what turns by spin_deg_s within stale_ms makes 18
     battery: Number = 0.15  # share that is left
     collision: Number = 0.4  # external torque of a joint, share of its limit of torque
     command_change: Number = math.inf  # largest change in a control step, share of the command's range
@@ -95,7 +98,7 @@ class Limits:
         for name in ("stale_ms", "silent_ms", "frozen_ms", "clock_ms", "policy_ms", "ground_ms", "misses"):
             if getattr(self, name) < 0:
                 raise RookeryError(f"{name} must not be below 0 (0 switches it off), got {getattr(self, name):g}.")
-        for name in ("command_change", "tilt_deg", "fence_m", "spin_deg_s", "collision"):
+        for name in ("command_change", "tilt_deg", "fence_m", "spin_deg_s", "jump_m", "jump_deg", "collision"):
             if not getattr(self, name) > 0.0:
                 raise RookeryError(f"{name} must be above 0 (inf switches it off), got {getattr(self, name):g}.")
         if not self.battery < 1.0:

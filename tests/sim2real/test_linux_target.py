@@ -292,6 +292,7 @@ def test_refusals_before_anything_moves(hover: Path, words: list[str], why: str)
         ("[limits]\n\nstale_ms = -1\n", 3, "must not be below 0"),
         ("[limits]\nfence_m = nan\n", 2, "must be a number"),
         ("[limits]\ntilt_deg = -1\n", 2, "tilt_deg must be above 0"),
+        ("[limits]\njump_m = inf\njump_deg = 0\n", 3, "jump_deg must be above 0"),
         ("[limits]\nbattery = 15\n", 2, "below 1"),
         ("[limits]\nlowest_m = 2\nhighest_m = 2\n", 3, "lowest_m must be below highest_m"),
         ("stale_ms = 1\n", 1, "write [limits]"),

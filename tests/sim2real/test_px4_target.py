@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from scipy.spatial.transform import Rotation
 
 import rookery
 from rookery.experiments.runs import open_run
@@ -21,6 +23,7 @@ from rookery.sim2real.export.px4_target import FOLDER
 from rookery.sim2real.export.px4_text import PUBLISH
 from rookery.sim2real.links.frames import rotation_of_euler, rotation_to_ned, to_frd, to_ned
 from rookery.sim2real.runtime.controller import Controller
+from rookery.sim2real.runtime.settings import Limits
 from tests.sim2real.conftest import make_env, make_group, make_policy
 
 STAND_INS = Path(__file__).with_name("px4")
@@ -62,6 +65,7 @@ class Autopilot:
 
     def __init__(self, library: Path) -> None:
         self.module = ctypes.CDLL(str(library))
+        self.apart = 0.01  # s, from tick to tick
         self.module.aim.argtypes = [ctypes.c_float] * 3
         assert self.module.begin() == 0
 
@@ -79,7 +83,7 @@ class Autopilot:
             heading,
         ]
         given = (ctypes.c_float * 14)(*map(float, parts))
-        self.module.tick(given, round(1e6 * age), armed, mode)
+        self.module.tick(given, round(1e6 * age), round(1e6 * self.apart), armed, mode)
         out = (ctypes.c_float * 4)()
         return np.array(out) if self.module.rates(out) else None
 
@@ -104,6 +108,9 @@ def autopilot(library: Path) -> Autopilot:
     return Autopilot(library)
 
 
+FAR = 0.5  # s between states that have nothing to do with each other: nearer ones would be a jump
+
+
 def state(rng: np.random.Generator) -> dict[str, np.ndarray]:
     """A state near the origin."""
     q = np.array([1.0, 0.0, 0.0, 0.0]) + 0.2 * rng.standard_normal(4)
@@ -117,6 +124,7 @@ def state(rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 def test_it_commands_what_the_policy_does(autopilot: Autopilot, bundle: Path) -> None:
     assert autopilot.module.interval() == 10_000
+    autopilot.apart = FAR
     autopilot.module.aim(0.5, -0.25, -1.0)
     controller = Controller(bundle)
     rng = np.random.default_rng(0)
@@ -172,6 +180,7 @@ def test_a_fault_silences_it_until_offboard_mode_is_left(
     autopilot: Autopilot, spoil: Callable[[dict[str, np.ndarray]], None] | None
 ) -> None:
     rng = np.random.default_rng(1)
+    autopilot.apart = FAR
     for _ in range(5):
         assert autopilot.tick(state(rng)) is not None
     bad = state(rng)
@@ -187,8 +196,30 @@ def test_a_fault_silences_it_until_offboard_mode_is_left(
     assert autopilot.tick(state(rng)) is not None
 
 
+@pytest.mark.parametrize("beyond", [False, True])
+@pytest.mark.parametrize("kind", ["place", "heading"])
+def test_an_estimators_reset_silences_it(autopilot: Autopilot, kind: str, beyond: bool) -> None:
+    """The body moves and turns at constant rates, and then its place or its heading jumps."""
+    limits = Limits()
+    size = (1.1 if beyond else 0.9) * (limits.jump_m if kind == "place" else math.radians(limits.jump_deg))
+    velocity, rate = np.array([0.6, -0.4, 0.3]), np.array([0.5, -0.3, 2.0])
+    off, turn = np.zeros(3), np.zeros(3)
+    for k in range(40):
+        if k == 30:
+            off[0], turn[2] = (size, 0.0) if kind == "place" else (0.0, size)
+        t = 0.01 * k
+        turned = Rotation.from_rotvec(turn) * Rotation.from_rotvec(t * rate)
+        values = {
+            "position": t * velocity + off, "velocity": velocity, "angular velocity": rate,
+            "rotation": np.roll(turned.as_quat(), 1),
+        }  # fmt: skip
+        given = autopilot.tick({name: v.astype(np.float32) for name, v in values.items()})
+        assert (given is None) == (beyond and k >= 30), k
+
+
 def test_it_publishes_no_set_point_where_another_mode_flies(autopilot: Autopilot) -> None:
     rng = np.random.default_rng(2)
+    autopilot.apart = FAR
     for mode, armed in ((4, True), (OFFBOARD, False)):
         assert autopilot.tick(state(rng), mode=mode, armed=armed) is None
         assert autopilot.alive

@@ -136,6 +136,7 @@ void Pilot::check_quantities(const Identity &identity, const std::vector<bool> &
         }
         const int at = measured_[n] ? q.at : -1;
         position_ = name == "position" ? at : position_;
+        moves_ = name == "velocity" ? at : moves_;
         rotation_ = name == "rotation" ? at : rotation_;
         angular_velocity_ = name == "angular velocity" ? at : angular_velocity_;
         angles_ = name == "joint angles" && q.size == robot_.joint_count ? at : angles_;

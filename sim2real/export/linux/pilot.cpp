@@ -106,6 +106,7 @@ int Pilot::judge(double now, int late)
     s.count = robot_.values;
     s.values = reading_.values.data();
     s.position = place(position_);
+    s.velocity = place(moves_);
     s.target = flying ? place(target_) : nullptr;
     s.rotation = place(rotation_);
     s.angular_velocity = place(angular_velocity_);

@@ -149,7 +149,7 @@ private:
     std::atomic<int> phase_{static_cast<int>(Phase::idle)}, fault_{SAFETY_OK};
     std::atomic<double> policy_stamp_{-1.0}; /* s, when the policy's step last returned; below 0 while none is due */
     const Quantity *velocity_ = nullptr; /* a command that says how to walk */
-    int target_ = -1, position_ = -1, rotation_ = -1, angular_velocity_ = -1, angles_ = -1, torques_ = -1, speeds_ = -1, external_ = -1;
+    int target_ = -1, position_ = -1, moves_ = -1, rotation_ = -1, angular_velocity_ = -1, angles_ = -1, torques_ = -1, speeds_ = -1, external_ = -1;
     bool target_given_ = false, begun_ = false, sitting_ = false, commanded_ = false;
     long armed_steps_ = 0, policy_steps_ = 0;
     double since_ = 0.0, hung_at_ = -1.0, halted_ = -1.0;

@@ -42,7 +42,7 @@ extern const char *const reaction_names[reactions];
 struct Limits {
     double stale_ms, silent_ms, frozen_ms, clock_ms, policy_ms, ground_ms;
     double misses; /* a whole number */
-    double tilt_deg, fence_m, lowest_m, highest_m, spin_deg_s, battery, collision, command_change;
+    double tilt_deg, fence_m, lowest_m, highest_m, spin_deg_s, jump_m, jump_deg, battery, collision, command_change;
 };
 
 struct Robot {

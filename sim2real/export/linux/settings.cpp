@@ -14,7 +14,7 @@ const char *const reaction_names[reactions] = {"land", "stop", "damp", "hold", "
 
 const char *const fault_names[SAFETY_FAULTS] = {
     "", "operator", "not_finite", "silent", "stale", "frozen", "clock", "ground", "hung", "tilt", "fence", "height", "spin",
-    "joint", "torque", "speed", "collision", "disarmed", "deadline", "battery", "command",
+    "jump", "joint", "torque", "speed", "collision", "disarmed", "deadline", "battery", "command",
 };
 
 const char *const fault_texts[SAFETY_FAULTS] = {
@@ -31,6 +31,7 @@ const char *const fault_texts[SAFETY_FAULTS] = {
     "it is too far from its target",
     "it is too low or too high",
     "it turns too fast",
+    "its place or attitude jumped",
     "a joint is outside its limits",
     "a joint pushes harder than its limit",
     "a joint moves faster than its limit",
@@ -57,6 +58,7 @@ constexpr Key keys[] = {
     {"tilt_deg", &Limits::tilt_deg, false},      {"fence_m", &Limits::fence_m, false},
     {"lowest_m", &Limits::lowest_m, false},      {"highest_m", &Limits::highest_m, false},
     {"spin_deg_s", &Limits::spin_deg_s, false},  {"battery", &Limits::battery, false},
+    {"jump_m", &Limits::jump_m, false},          {"jump_deg", &Limits::jump_deg, false},
     {"collision", &Limits::collision, false},    {"command_change", &Limits::command_change, false},
 };
 
@@ -110,7 +112,7 @@ private:
                 if ((key.time && value < 0.0) || (name == "misses" && (value != std::floor(value) || value > 1e6))) {
                     refuse(name + " must not be below 0 (0 switches it off), and misses is a whole number");
                 }
-                for (const char *positive : {"command_change", "tilt_deg", "fence_m", "spin_deg_s", "collision"}) {
+                for (const char *positive : {"command_change", "tilt_deg", "fence_m", "spin_deg_s", "jump_m", "jump_deg", "collision"}) {
                     if (name == positive && !(value > 0.0)) {
                         refuse(name + " must be above 0 (inf switches it off)");
                     }
@@ -189,6 +191,8 @@ safety_limits filter_limits(const Robot &robot, const Limits &limits)
     out.lowest = limits.lowest_m;
     out.highest = limits.highest_m;
     out.spin = limits.spin_deg_s * pi / 180.0;
+    out.jump = limits.jump_m;
+    out.jump_angle = limits.jump_deg * pi / 180.0;
     out.battery = limits.battery;
     out.misses = static_cast<int>(limits.misses);
     out.joints = robot.joint_count;

@@ -20,10 +20,10 @@ hrt_abstime hrt_absolute_time() { return now_us; }
 int begin() { return Rookery::task_spawn(0, nullptr); }
 unsigned interval() { return Rookery::get_instance()->interval; }
 void aim(float n, float e, float d) { Rookery::get_instance()->aim(n, e, d); }
-/* x: position 3, velocity 3, quaternion 4, rates 3, in PX4's axes; heading. age in us, of all but the newest. */
-void tick(const float x[14], unsigned age_us, int armed, int mode)
+/* x: position 3, velocity 3, quaternion 4, rates 3, in PX4's axes; heading. age in us, of all but the newest; apart in us, since the tick before. */
+void tick(const float x[14], unsigned age_us, unsigned apart_us, int armed, int mode)
 {
-	now_us += 10000;
+	now_us += apart_us;
 	orb_vehicle_local_position = {now_us, now_us - age_us, true, true, true, true, x[0], x[1], x[2], x[3], x[4], x[5], x[13]};
 	orb_vehicle_attitude.timestamp = now_us;
 	orb_vehicle_attitude.timestamp_sample = now_us - age_us;

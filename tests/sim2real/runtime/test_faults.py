@@ -87,6 +87,22 @@ def carried_away(flight: Flight) -> None:
     flight.pilot.commands.values["target"] = flight.pilot.commands.values["target"] + np.float32([4.0, 0.0, 0.0])
 
 
+def estimator_reset(flight: Flight) -> None:
+    """Its estimator says another heading from now on, or another place: the readings jump, and the vehicle does not."""
+
+    def turn(reading: Reading) -> Reading:
+        w, x, y, z = reading.values["rotation"]
+        c, s = np.cos(1.5), np.sin(1.5)  # 3 rad about world z
+        turned = np.float32([c * w - s * z, c * x - s * y, c * y + s * x, c * z + s * w])
+        return dataclasses.replace(reading, values={**reading.values, "rotation": turned})
+
+    def move(reading: Reading) -> Reading:
+        place = reading.values["position"] + np.float32([1.0, -1.0, 0.0])
+        return dataclasses.replace(reading, values={**reading.values, "position": place})
+
+    flight.link.fault = move if round(100 * flight.clock.moment) % 2 else turn
+
+
 def empty(flight: Flight) -> None:
     """The battery is at 5 %."""
     flight.vehicle._onboard[0].battery = 0.05
@@ -99,7 +115,8 @@ def late(flight: Flight) -> None:
 
 FAULTS: dict[str, Callable[[Flight], None]] = {
     "silent": cut, "stale": stale, "frozen": frozen, "not_finite": not_a_number, "clock": clock_jump, "hung": hung,
-    "operator": operator, "": killed, "tilt": pushed_over, "fence": carried_away, "battery": empty, "deadline": late,
+    "operator": operator, "": killed, "tilt": pushed_over, "fence": carried_away, "jump": estimator_reset,
+    "battery": empty, "deadline": late,
 }  # fmt: skip
 
 

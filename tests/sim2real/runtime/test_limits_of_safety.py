@@ -98,6 +98,8 @@ def test_limits_that_are_no_numbers_are_refused(hover_bundle: Path, tmp_path: Pa
         ("tilt_deg = -1", "tilt_deg must be above 0"),
         ("fence_m = 0", "fence_m must be above 0"),
         ("spin_deg_s = -inf", "spin_deg_s must be above 0"),
+        ("jump_m = 0", "jump_m must be above 0"),
+        ("jump_deg = -30", "jump_deg must be above 0"),
         ("collision = 0.0", "collision must be above 0"),
         ("battery = 15", "battery must be a share below 1"),
         ("lowest_m = 2\nhighest_m = 2", "lowest_m must be below highest_m"),

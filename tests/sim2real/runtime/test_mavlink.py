@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import random
@@ -269,6 +270,65 @@ def test_only_the_autopilot_of_a_system_is_believed(options: str, component: int
     assert reading is not None and reading.armed and link.engaged
     assert to_ned(reading.values["position"])[0] == pytest.approx(1.0)
     assert link._peer == ("127.0.0.1", 9)
+
+
+class FakeVehicle:
+    """A port that says what a PX4 vehicle says, and takes what is sent to it."""
+
+    def __init__(self, to: int) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.settimeout(0.02)
+        self._to = ("127.0.0.1", to)
+        self._codec, self._parser = mav.MAVLink(None, srcSystem=1, srcComponent=1), mav.MAVLink(None)
+        self.heard: list[Any] = []
+
+    def tell(self, heartbeat: bool = True) -> None:
+        """Heartbeat, place and attitude; then take what has arrived."""
+        messages = [
+            mav.MAVLink_heartbeat_message(2, mav.MAV_AUTOPILOT_PX4, 0, 0, 4, 3),
+            mav.MAVLink_local_position_ned_message(0, 0, 0, 0, 0, 0, 0),
+            mav.MAVLink_attitude_quaternion_message(0, 1, 0, 0, 0, 0, 0, 0),
+        ]
+        for message in messages[0 if heartbeat else 1 :]:
+            self._socket.sendto(message.pack(self._codec), self._to)
+        with contextlib.suppress(TimeoutError):
+            while True:
+                self.heard += self._parser.parse_buffer(self._socket.recv(4096)) or []
+
+    @property
+    def beats(self) -> list[Any]:
+        return [m for m in self.heard if m.get_type() == "HEARTBEAT"]
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def test_the_link_sends_a_heartbeat_a_second_from_when_it_knows_the_vehicle() -> None:
+    """As a companion computer's, whatever the vehicle sends meanwhile: PX4 takes a component without one for lost."""
+    port, clock = free_port(1), ManualClock()
+    link = MavlinkLink(
+        parse_address(f"mavlink://127.0.0.1:{port}"), Contract.read(ZOO / "drone-hover").groups["drone"], clock
+    )
+    with contextlib.closing(FakeVehicle(port)) as there, contextlib.closing(link):
+        opened = threading.Thread(target=link.open)
+        opened.start()
+        for _ in range(20):
+            there.tell(heartbeat=False)
+        assert there.heard == []  # nothing says yet that this is a vehicle
+        wait_for(lambda: there.tell() or not opened.is_alive(), 10.0)
+        for seconds in range(1, 4):
+            wait_for(lambda: there.tell() or len(there.beats) >= seconds, 5.0)  # noqa: B023
+            clock.moment += 0.99
+            for _ in range(20):
+                there.tell()
+            assert len(there.beats) == seconds
+            clock.moment += 0.01 + 1e-6
+        (kind,) = {(m.type, m.autopilot, m.get_srcSystem(), m.get_srcComponent()) for m in there.beats}
+        theirs = link._codec
+        assert kind == (
+            mav.MAV_TYPE_ONBOARD_CONTROLLER, mav.MAV_AUTOPILOT_INVALID, theirs.srcSystem, theirs.srcComponent,
+        )  # fmt: skip
 
 
 def unit(values: list[float]) -> np.ndarray:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sampled import slow_but
 
-from rookery.sim2real.runtime.pilot import Phase
+from rookery.sim2real.runtime.controller import Controller
+from rookery.sim2real.runtime.pilot import Phase, Pilot
+from rookery.sim2real.runtime.reading import Reading
+from rookery.sim2real.runtime.settings import safety_settings
 from tests.sim2real.runtime import test_faults as faults
-from tests.sim2real.runtime.flights import Flight
+from tests.sim2real.runtime.flights import Flight, library
 from tests.sim2real.runtime.programs import NativeFlight, NativeWalk
 from tests.sim2real.runtime.test_legs import FAULTS as LEGS
 from tests.sim2real.runtime.walks import Walk
@@ -62,6 +68,62 @@ def test_both_runtimes_do_the_same(
         assert [p for p in Phase if p in phases] == [Phase.IDLE, Phase.ENTRY, Phase.POLICY, Phase.EXIT]
         assert ours.pilot.fault is None
         assert theirs.pilot.process.returncode == 0
+
+
+def settings_file(folder: Path, text: str) -> Path:
+    """Of the safety filter."""
+    (folder / "safety.toml").write_text(text)
+    return folder / "safety.toml"
+
+
+@pytest.mark.parametrize(
+    "limits", slow_but(["", "jump_m = inf"], ["", "jump_m = inf", "jump_deg = inf", "jump_m = 0.2"])
+)
+def test_both_find_the_same_jumps_at_the_same_step(hover_program: Path, tmp_path: Path, limits: str) -> None:
+    """Readings that jump ever farther, in turn by place and by heading; the first that is found ends both flights."""
+    file = settings_file(tmp_path, f'[limits]\n{limits}\n[reactions]\njump = "stop"\n')
+    found = safety_settings(Controller(hover_program).contract, "drone", file).limits
+
+    class Python(Flight):
+        def pilot_of(self, seconds: float, **overrides: Any) -> Any:
+            pilot = super().pilot_of(seconds, **overrides)
+            settings = safety_settings(self.controller.contract, self.controller.group, file)
+            return Pilot(self.controller, self.link, library(), settings, self.clock, seconds=seconds, say=pilot._say)
+
+    class Program(NativeFlight):
+        words = ("--safety", str(file))
+
+    with closing(Python(hover_program, seed=3)) as ours, closing(Program(hover_program, seed=3)) as theirs:
+        begin_alike(ours, theirs)
+        count = 0
+        for step in range(1000):
+            size = 0.05 * count  # of m, and of rad
+            for flight in (ours, theirs):
+                flight.link.fault = partial(off, place=size * (count % 2), heading=size * (count % 2 == 0))
+                flight.run(1)
+            assert ours.record.phase is theirs.record.phase, (step, ours.said, theirs.pilot.said)
+            if ours.pilot.fault is not None:
+                break
+            count += ours.record.phase is Phase.POLICY and step % 4 == 0
+        assert ours.pilot.fault.name == theirs.pilot.fault.name == "jump"
+        # each leads from one kind of jump to the other: both have been that large, and the one before was within its limits
+        leap = np.array((size * (count % 2), size * (count % 2 == 0)))
+        before = np.array((0.05 * (count - 1) * ((count - 1) % 2), 0.05 * (count - 1) * ((count - 1) % 2 == 0)))
+        most = (found.jump_m, np.radians(found.jump_deg))
+        assert (np.maximum(leap, before) > np.array(most) - 0.06).any()
+        assert (before < np.array(most) + 0.06).all()
+        for flight in (ours, theirs):
+            flight.run(2)
+            assert not flight.vehicle.armed(0)  # the reaction of the file
+
+
+def off(reading: Reading, place: float, heading: float) -> Reading:
+    """A reading whose estimator is off by m to the east, and by rad of heading."""
+    w, x, y, z = reading.values["rotation"]
+    c, s = np.cos(0.5 * heading), np.sin(0.5 * heading)
+    turned = np.float32([c * w - s * z, c * x - s * y, c * y + s * x, c * z + s * w])
+    moved = reading.values["position"] + np.float32([place, 0.0, 0.0])
+    return dataclasses.replace(reading, values={**reading.values, "rotation": turned, "position": moved})
 
 
 class TooFast(NativeWalk):
