@@ -62,7 +62,7 @@ class NamedEstimator:
         self.name = name
         self.quantities: Mapping[str, str] = dict(estimator.quantities)
         self._estimator = estimator
-        self._sizes = {name: VECTOR for name in ("position", "velocity") if name in self.quantities}
+        self._sizes: dict[str, int] = {name: VECTOR for name in ("position", "velocity") if name in self.quantities}
         self._failed = False
 
     def update(self, values: Mapping[str, Array], measured: float) -> dict[str, Array]:
