@@ -74,12 +74,10 @@ def estimate(problem: Problem, say: Say = lambda text: None) -> Fit:
         residuals, jacobian = problem.jacobian(x, None if last else free)
         weights = weights_of(problem, residuals)
         rms = float(np.sqrt((residuals**2).mean()))
-        say(
-            f"fit {number} of {len(ITERATIONS)}: residuals {rms:.4g}, worth {weights.effective:.0f} independent samples"
-        )
+        say(f"fit {number} of {len(ITERATIONS)}: residuals {rms:.4g}, worth {weights.effective:.0f} independent values")
     if weights.effective <= free.sum():
         raise RookeryError(
-            f"this log is worth {weights.effective:.0f} independent samples, too few for {free.sum()} parameters: log for "
+            f"this log is worth {weights.effective:.0f} independent values, too few for {free.sum()} parameters: log for "
             "longer, or identify fewer with --fit."
         )
     return Fit(problem, x, free, residuals, jacobian, weights, cost_of(problem, x, residuals, weights))

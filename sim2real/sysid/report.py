@@ -29,7 +29,7 @@ class FitReport:
 
     Args:
         robot: by name or file. family: "quadruped", "arm" or "multirotor".
-        log: the file. seconds, samples: of it.
+        log: the file. seconds, samples: of it; a sample has a value of each signal.
         identified: parameters.
         errors: root mean square errors by log and model: ``{"log": {"nominal": {...}, "identified": {...}}}``, SI.
         notes: on the log.
@@ -46,14 +46,14 @@ class FitReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON values."""
-        shows = self.identified.shows
+        shows, weights = self.identified.shows, self.identified.fit.weights
         return {
             "kind": KIND,
             "schema": SCHEMA,
             "robot": self.robot,
             "family": self.family,
-            "log": {"file": self.log, "seconds": self.seconds, "samples": self.samples,
-                    "independent_samples": self.identified.fit.weights.effective},
+            "log": {"file": self.log, "seconds": self.seconds, "samples": self.samples, "signals": weights.signals,
+                    "values": weights.values, "independent_values": weights.effective},
             "notes": list(self.notes),
             "parameters": [
                 {
@@ -76,9 +76,10 @@ class FitReport:
 
     def text(self) -> list[str]:
         """Lines for a terminal."""
+        weights = self.identified.fit.weights
         out = [
-            f"{self.robot}: {self.seconds:.1f} s, {self.samples} samples, worth {self.identified.fit.weights.effective:.0f} "
-            "independent ones"
+            f"{self.robot}: {self.seconds:.1f} s, {self.samples} samples; fitted to {weights.values} values of "
+            f"{weights.signals} signals, worth {weights.effective:.0f} independent ones"
         ]
         out += [f"  note: {note}" for note in self.notes]
         rows = [("parameter", "nominal", "value", "95 % interval", "")]

@@ -44,8 +44,18 @@ class SampleWeights:
     slow: Array
 
     @property
+    def signals(self) -> int:
+        """C."""
+        return len(self.count)
+
+    @property
+    def values(self) -> int:
+        """Number of residuals, those of all signals."""
+        return round(float(self.count.sum()))
+
+    @property
     def effective(self) -> float:
-        """Number of independent samples that the log is worth."""
+        """Number of independent values that the residuals are worth, those of all signals; at most `values`."""
         return float((self.count / self.time).sum())
 
     @property

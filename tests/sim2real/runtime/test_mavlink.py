@@ -91,7 +91,7 @@ def test_a_bundle_flies_and_lands(hover_bundle: Path, tmp_path: Path) -> None:
     assert (code, one["fault"]) == (0, None)
     assert one["policy_s"] == pytest.approx(3.0, abs=0.1)
     assert one["largest_distance_m"] < 0.1
-    assert report["timing"]["cycle_us"][0] < 5_000  # 400 us on a quiet core, see benchmarks/fly.py
+    assert report["timing"]["cycle_us"][0] < 5_000  # with the link, on a core that others use; see test_step_cost.py
     phases = read_phases(log)
     assert [p for i, p in enumerate(phases) if i == 0 or phases[i - 1] != p] == [
         "armed",

@@ -44,6 +44,11 @@ def test_from_a_rehearsed_log_to_ranges(rehearsed, capsys):
     assert "friction:FL_calf" in out and "singular values" in out
     values = json.loads(report.read_text())
     assert values["kind"] == "rookery.sysid" and values["robot"] == "go2"
+    log = values["log"]
+    assert log["signals"] == len(find_robot("go2").joints) and log["values"] % log["signals"] == 0
+    assert log["independent_values"] <= log["values"] <= log["samples"] * log["signals"]
+    told = f"{log['samples']} samples; fitted to {log['values']} values of {log['signals']} signals, worth"
+    assert f"{told} {log['independent_values']:.0f} independent ones" in out
     by_name = {p["name"]: p for p in values["parameters"]}
     assert values["errors"][str(rehearsed / "log.npz")]["identified"]["all"] < 0.7e-3  # the encoders' noise
     drawn = load(str(ranges)).ranges
