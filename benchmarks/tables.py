@@ -43,6 +43,7 @@ PAGES = (
             "demonstrations",
             "scaling",
             "fly",
+            "sysid",
         )
     ),
 )

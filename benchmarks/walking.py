@@ -33,6 +33,7 @@ CASES: dict[str, dict[str, Any]] = {
 COLUMNS = [
     {"key": "case", "title": "physics"},
     {"key": "episodes", "title": "episodes", "format": ",.0f"},
+    {"key": "success", "title": "success", "format": ".3f"},
     {"key": "all", "title": "velocity error, all time, m/s", "format": ".3f"},
     {"key": "settled", "title": "settled, low-passed, m/s", "format": ".3f"},
     {"key": "turn_all", "title": "yaw rate error, all time, rad/s", "format": ".3f"},
