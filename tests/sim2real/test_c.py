@@ -227,7 +227,7 @@ def test_header_documents_every_line(tmp_path: Path) -> None:
         "* 12..14 linear_velocity m/s world 0.3 4",
         "* 0..2 position_error m world 1 none target - position, world axes",
         "* 3..11 rotation 1 - 1 none phases",
-        "* 0 thrust N 0 0.6 -0.1",
+        "* 0 thrust N 0 0.6 0.27",  # -0.1 of [-1, 1]
         "void rookery_policy(const float obs[15], float action[3]);",
     ):
         assert row in header
