@@ -4,12 +4,15 @@
 
 Each episode is a `rookery vehicle` and a `rookery fly` of their own, as two processes, with the vehicle's own noise and a seed:
 a start, a target or a goal. An episode that the safety filter ends is a failure, whatever the reason.
+
+franka-sim, a simulator by others, has an environment of its own, whose Python ROOKERY_FRANKA_SIM names.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import signal
 import socket
@@ -17,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,12 +30,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+from franka_scene import write_scene
 from mcap.reader import make_reader
 from onnx import TensorProto, helper, numpy_helper
 from result_file import RESULTS, measure_tasks
 
 from rookery.cli.main import guarded
 from rookery.sim.errors import RookeryError
+from rookery.sim2real.links import fci
 from rookery.sim2real.links.dds import Participant
 from rookery.sim2real.links.unitree_messages import SPORT_MODE_STATE
 from rookery.sim2real.vehicles.unitree import TRUTH
@@ -39,7 +45,7 @@ from rookery.sim2real.vehicles.unitree import TRUTH
 ROOKERY = [sys.executable, "-m", "rookery"]
 SERVED_S = 120  # s, most time of a vehicle's start; numba may have to compile
 SETTLED_S = 2.0  # s, at the end of a hover, over which its error counts: drone-hover's own
-HOVER_M, REACH_M, WALK_M_S = 0.05, 0.05, 0.15
+HOVER_M, REACH_M, PULLED_M, WALK_M_S = 0.05, 0.05, 0.03, 0.15
 STEP_M, STEPS, CLIMB_M = 0.1, 9, 0.05  # those of a tile of stairs, and what may lack to all of them
 COLUMNS = [
     {"key": "case", "title": "link"},
@@ -57,9 +63,10 @@ COLUMNS = [
 METRICS = {
     "case": "each with its own vehicle of `rookery vehicle` over loopback",
     "success": f"drones: mean distance from a random target in the last {SETTLED_S:g} s below {HOVER_M:g} m; arms: tool "
-    f"within {REACH_M:g} m of a random goal at the end; legs: rms error of a random velocity at most {WALK_M_S:g} m/s; on "
-    f"stairs: at most {CLIMB_M:g} m short of all {STEPS} steps of {STEP_M:g} m, straight ahead at 0.5 m/s from the floor of a "
-    "pit, in whatever heading it lies there; no fault of the filter, such as a fall",
+    f"within {REACH_M:g} m of a random goal at the end, or a drawer's handle within {PULLED_M:g} m of its own; legs: rms error "
+    f"of a random velocity at most {WALK_M_S:g} m/s; on stairs: at most {CLIMB_M:g} m short of all {STEPS} steps of "
+    f"{STEP_M:g} m, straight ahead at 0.5 m/s from the floor of a pit, in whatever heading it lies there; no fault of the "
+    "filter, such as a fall",
     "simulator": "success of the same policy in its task, nominal physics, from zoo.json; of `one matrix`, no policy of the "
     "zoo, by `rookery fly --dry-run` with the same targets",
     "error": "mean over the episodes of what success is judged by, m or m/s",
@@ -87,6 +94,8 @@ class Case:
         error: of a flight.
         most: of the error, with which it succeeds.
         watch: what is noted during a flight, for the same port.
+        host: serves the vehicle, told the task and those options, the folder and the seed.
+        words: for `rookery fly` besides, for the folder.
     """
 
     policy: str
@@ -98,6 +107,8 @@ class Case:
     error: Callable[[Flown], float]
     most: float
     watch: Callable[[int], AbstractContextManager[list[float]]] = lambda port: contextlib.nullcontext([])
+    host: Callable[[Sequence[str], Path, int], AbstractContextManager[None]] = lambda *of: served(*of)
+    words: Callable[[Path], Sequence[str]] = lambda folder: ()
 
 
 def target(rng: random.Random) -> Sequence[str]:
@@ -130,6 +141,12 @@ def reach_error(flown: Flown) -> float:
     """m, from the goal at the end."""
     last = flown[1][-1]
     return float(np.linalg.norm(np.subtract(last["estimates"]["tool's position"], last["state"]["goal's position"])))
+
+
+def drawer_error(flown: Flown) -> float:
+    """m, of the drawer's handle from the goal at the end."""
+    last = flown[1][-1]["state"]
+    return float(np.linalg.norm(np.subtract(last["first object's position"], last["goal's position"])))
 
 
 def walk_error(flown: Flown) -> float:
@@ -178,61 +195,19 @@ def hover(serve: Callable[[int, Path], Sequence[str]], url: Callable[[int, Path]
     return Case(policy, "drone-hover", serve, url, 5.0, target, hover_error, HOVER_M)
 
 
-def reach(serve: Callable[[int, Path], Sequence[str]], url: Callable[[int, Path], str]) -> Case:
+def reach(serve: Callable[[int, Path], Sequence[str]], url: Callable[[int, Path], str], **of: Any) -> Case:
     """An arm to a place."""
-    return Case("table-reach", "table-reach", serve, url, 4.0, drawn, reach_error, REACH_M)
+    return Case("table-reach", "table-reach", serve, url, 4.0, drawn, reach_error, REACH_M, **of)
+
+
+def drawer(serve: Callable[[int, Path], Sequence[str]], url: Callable[[int, Path], str], **of: Any) -> Case:
+    """An arm that pulls a drawer open."""
+    return Case("table-drawer-open", "table-drawer-open", serve, url, 4.0, drawn, drawer_error, PULLED_M, **of)
 
 
 def domain(port: int) -> int:
     """A DDS domain of its own."""
     return 1 + port % 200
-
-
-GROUP = "239.74.163.2"
-PIT = ["--task-config", "terrain=stairs_up", f"terrain_step_m={STEP_M}", "terrain_rows=1", "terrain_columns=1"]
-CASES = {
-    "mavlink": hover(
-        lambda p, _: ["--protocol", "mavlink", "--port", f"{p}", "--listen", f"{p + 1}"],
-        lambda p, _: f"mavlink://127.0.0.1:{p}",
-        "drone-hover",
-    ),
-    "crazyflie": hover(
-        lambda p, _: ["--protocol", "crtp", "--listen", f"{p}"], lambda p, _: f"crazyflie://127.0.0.1:{p}", "drone-hover"
-    ),
-    "betaflight": hover(
-        lambda p, _: ["--protocol", "betaflight", "--listen", f"{p}", "--port", f"{p + 1}"],
-        lambda p, _: f"betaflight://127.0.0.1:{p}?tracker={p + 1}",
-        "drone-hover",
-    ),
-    "ros2, twists": hover(
-        lambda p, _: ["--protocol", "ros2", "--domain", f"{domain(p)}"],
-        lambda p, _: f"ros2://lo?domain={domain(p)}",
-        "one matrix",
-    ),
-    "ros2, joints": reach(
-        lambda p, _: ["--protocol", "ros2", "--domain", f"{domain(p)}", "--port", f"{p}"],
-        lambda p, _: f"ros2://lo?domain={domain(p)}&gripper=gripper&tracker={p}",
-    ),
-    "franka": reach(
-        lambda p, _: ["--protocol", "fci", "--port", f"{p}"], lambda p, _: f"franka://127.0.0.1?tracker={p}"
-    ),
-    "canopen": reach(
-        lambda p, _: ["--protocol", "canopen", "--bus", GROUP, "--listen", f"{p + 1}", "--port", f"{p}"],
-        lambda p, _: f"canopen://{GROUP}:{p + 1}?gripper=8&tracker={p}",
-    ),
-    "dynamixel": reach(
-        lambda p, folder: ["--protocol", "dynamixel", "--bus", f"{folder}/bus", "--port", f"{p}"],
-        lambda p, folder: f"dynamixel://{folder}/bus?gripper=8&tracker={p}",
-    ),
-    "unitree": Case(
-        "go2-velocity", "go2-velocity", lambda p, _: ["--protocol", "unitree", "--domain", f"{domain(p)}"],
-        lambda p, _: f"unitree://lo?domain={domain(p)}", 6.0, velocity, walk_error, WALK_M_S,
-    ),
-    "unitree, stairs up 10 cm": Case(
-        "go2-stairs", "go2-velocity", lambda p, _: ["--protocol", "unitree", "--domain", f"{domain(p)}", *PIT],
-        lambda p, _: f"unitree://lo?domain={domain(p)}", 14.0, ahead, climb_error, CLIMB_M, true_heights,
-    ),
-}  # fmt: skip
 
 
 def free_port() -> int:
@@ -246,13 +221,13 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def served(words: Sequence[str]) -> Iterator[None]:
+def served(words: Sequence[str], folder: Path, seed: int) -> Iterator[None]:
     """A vehicle in a process of its own.
 
     Raises:
         RookeryError: it does not begin.
     """
-    process = subprocess.Popen([*ROOKERY, "vehicle", *words], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*ROOKERY, "vehicle", *words, "--seed", str(seed)], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         said = ""
@@ -267,6 +242,50 @@ def served(words: Sequence[str]) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
+
+
+@contextlib.contextmanager
+def franka_sim(words: Sequence[str], folder: Path, seed: int) -> Iterator[None]:
+    """franka-sim with an episode of a task, given the task and the port of its tracker.
+
+    Raises:
+        RookeryError: there is none, or it does not begin.
+    """
+    task, port = words
+    python = os.environ.get("ROOKERY_FRANKA_SIM")
+    if not python:
+        raise RookeryError("no franka-sim: ROOKERY_FRANKA_SIM is to name the Python of its environment.")
+    seen = write_scene(task, folder / "scene.xml", seed)
+    (folder / "safety.toml").write_text(NO_NOISE)
+    command = [
+        python,
+        str(Path(__file__).with_name("franka_sim_server.py")),
+        str(folder / "scene.xml"),
+        port,
+        json.dumps(seen),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        end = time.monotonic() + SERVED_S
+        while process.stdout.readline().strip() != "ready" or not _answers():
+            if process.poll() is not None or time.monotonic() > end:
+                raise RookeryError("franka-sim does not begin.")
+        time.sleep(1.0)  # it takes a first client while it still falls into its home
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _answers() -> bool:
+    """Whether something takes clients of FCI, in the next half minute."""
+    end = time.monotonic() + 30.0
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", fci.PORT), 1.0):
+            return True
+        time.sleep(0.2)
+    return False
 
 
 @cache
@@ -304,6 +323,61 @@ def one_matrix(out: Path) -> None:
     (out / "contract.json").write_text(json.dumps(contract))
 
 
+GROUP = "239.74.163.2"
+PIT = ["--task-config", "terrain=stairs_up", f"terrain_step_m={STEP_M}", "terrain_rows=1", "terrain_columns=1"]
+NO_NOISE = "[limits]\nclock_ms = 0\nfrozen_ms = 0\nstale_ms = 1000\nsilent_ms = 1000\npolicy_ms = 1000\nmisses = 200\n"
+"""franka-sim has no noise, so that a robot at rest looks frozen, and its clock is slow on a busy machine."""
+FRANKA = (lambda p, _: ["--protocol", "fci", "--port", f"{p}"], lambda p, _: f"franka://127.0.0.1?tracker={p}")
+FRANKA_SIM = (lambda p, _: [f"{p}"], FRANKA[1])
+BY_OTHERS = {"host": franka_sim, "words": lambda folder: ["--safety", str(folder / "safety.toml")]}
+CANOPEN = (
+    lambda p, _: ["--protocol", "canopen", "--bus", GROUP, "--listen", f"{p + 1}", "--port", f"{p}"],
+    lambda p, _: f"canopen://{GROUP}:{p + 1}?gripper=8&tracker={p}",
+)
+CASES = {
+    "mavlink": hover(
+        lambda p, _: ["--protocol", "mavlink", "--port", f"{p}", "--listen", f"{p + 1}"],
+        lambda p, _: f"mavlink://127.0.0.1:{p}",
+        "drone-hover",
+    ),
+    "crazyflie": hover(
+        lambda p, _: ["--protocol", "crtp", "--listen", f"{p}"], lambda p, _: f"crazyflie://127.0.0.1:{p}", "drone-hover"
+    ),
+    "betaflight": hover(
+        lambda p, _: ["--protocol", "betaflight", "--listen", f"{p}", "--port", f"{p + 1}"],
+        lambda p, _: f"betaflight://127.0.0.1:{p}?tracker={p + 1}",
+        "drone-hover",
+    ),
+    "ros2, twists": hover(
+        lambda p, _: ["--protocol", "ros2", "--domain", f"{domain(p)}"],
+        lambda p, _: f"ros2://lo?domain={domain(p)}",
+        "one matrix",
+    ),
+    "ros2, joints": reach(
+        lambda p, _: ["--protocol", "ros2", "--domain", f"{domain(p)}", "--port", f"{p}"],
+        lambda p, _: f"ros2://lo?domain={domain(p)}&gripper=gripper&tracker={p}",
+    ),
+    "franka": reach(*FRANKA),
+    "franka, drawer": drawer(*FRANKA),
+    "franka-sim": reach(*FRANKA_SIM, **BY_OTHERS),
+    "franka-sim, drawer": drawer(*FRANKA_SIM, **BY_OTHERS),
+    "canopen": reach(*CANOPEN),
+    "canopen, drawer": drawer(*CANOPEN),
+    "dynamixel": reach(
+        lambda p, folder: ["--protocol", "dynamixel", "--bus", f"{folder}/bus", "--port", f"{p}"],
+        lambda p, folder: f"dynamixel://{folder}/bus?gripper=8&tracker={p}",
+    ),
+    "unitree": Case(
+        "go2-velocity", "go2-velocity", lambda p, _: ["--protocol", "unitree", "--domain", f"{domain(p)}"],
+        lambda p, _: f"unitree://lo?domain={domain(p)}", 6.0, velocity, walk_error, WALK_M_S,
+    ),
+    "unitree, stairs up 10 cm": Case(
+        "go2-stairs", "go2-velocity", lambda p, _: ["--protocol", "unitree", "--domain", f"{domain(p)}", *PIT],
+        lambda p, _: f"unitree://lo?domain={domain(p)}", 14.0, ahead, climb_error, CLIMB_M, true_heights,
+    ),
+}  # fmt: skip
+
+
 def flown(case: Case, words: Sequence[str], log: Path, port: int = 0) -> Flown:
     """A flight by `rookery fly`.
 
@@ -326,8 +400,8 @@ def episode(name: str, seed: int) -> dict[str, Any]:
     rng = random.Random(f"{name} {seed}")
     with tempfile.TemporaryDirectory(prefix="rookery-links-") as place:
         port, folder = free_port(), Path(place)
-        with served([case.task, *case.serve(port, folder), "--seed", str(seed)]):
-            words = ["--link", case.url(port, folder), *case.command(rng)]
+        with case.host([case.task, *case.serve(port, folder)], folder, seed):
+            words = ["--link", case.url(port, folder), *case.words(folder), *case.command(rng)]
             told = flown(case, words, folder / "flight.mcap", port)
     (vehicle,) = told[0]["vehicles"]
     error = case.error(told) if told[1] else None

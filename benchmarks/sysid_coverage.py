@@ -86,7 +86,7 @@ class Rehearsals:
 
 
 class Legs:
-    """Logs of a leg in Bullet: parameters of .5 to 2 times the nominal ones, delays to 15 ms, noise of 0.5 mrad.
+    """Logs of a leg in Bullet: parameters between the ends of `DRAWN`, delays to 15 ms, noise of 0.5 mrad.
 
     Args:
         seconds: of each log.

@@ -312,7 +312,7 @@ class Pilot:
             self.link.disarm()
             self._to(Phase.IDLE)
         elif now - self._since > EXIT_S:
-            self._emergency(Fault("operator"))
+            self._emergency(Fault("operator"), f"not down within {EXIT_S:g} s")
 
     def _emergency(self, fault: Fault, mode: str = "") -> None:
         self.fault = fault

@@ -55,15 +55,12 @@ class Interval:
 
 def curvature(fit: Fit) -> list[Interval]:
     """Intervals from the second derivatives of the cost at the minimum."""
-    problem, n = fit.problem, len(fit.x)
-    data, prior = information(fit), prior_information(problem)
-    free = np.flatnonzero(fit.free)
-    both = (data + np.diag(prior))[np.ix_(free, free)]
-    covariance = np.linalg.pinv(both, rcond=1e-12, hermitian=True)
+    prior = prior_information(fit.problem)
+    free, both, covariance = _free_covariance(fit)
     robust = covariance @ _scores(fit)[np.ix_(free, free)] @ covariance
     unbounded = _unbounded(both)
     quantile = math.hypot(threshold(fit), math.sqrt(fit.weights.tolerance))
-    out = [Interval(-math.inf, math.inf, "unseen", 0.0)] * n
+    out = [Interval(-math.inf, math.inf, "unseen", 0.0)] * len(fit.x)
     for place, i in enumerate(free.tolist()):
         spread = (
             math.inf
@@ -82,10 +79,9 @@ def step_error(fit: Fit) -> Array:
     finer = fit.problem.finer_residuals(fit.x)
     if finer is not None:
         weights = fit.weights.rows(fit.problem.channels) ** 2
-        free = np.flatnonzero(fit.free)
-        both = (information(fit) + np.diag(prior_information(fit.problem)))[np.ix_(free, free)]
+        free, _, covariance = _free_covariance(fit)
         slope = fit.jacobian[:, free].T @ (weights * (finer - fit.residuals))
-        out[free] = -np.linalg.pinv(both, rcond=1e-12, hermitian=True) @ slope
+        out[free] = -covariance @ slope
     return out
 
 
@@ -97,6 +93,13 @@ def widened(fit: Fit, intervals: Sequence[Interval], errors: Array) -> list[Inte
         low, high = (x - math.hypot(x - interval.low, error), x + math.hypot(interval.high - x, error))
         out.append(interval if interval.by == "unseen" else _bounded(fit, i, low, high, interval.by, interval.share))
     return out
+
+
+def _free_covariance(fit: Fit) -> tuple[NDArray[np.intp], Array, Array]:
+    """Indices of the parameters that are not at a bound, and of these the information, the prior's included, and covariance."""
+    free = np.flatnonzero(fit.free)
+    both = (information(fit) + np.diag(prior_information(fit.problem)))[np.ix_(free, free)]
+    return free, both, np.asarray(np.linalg.pinv(both, rcond=1e-12, hermitian=True), np.float64)
 
 
 def _scores(fit: Fit) -> Array:

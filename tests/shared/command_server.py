@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import multiprocessing
 import os
+import sys
 import tempfile
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -35,8 +37,17 @@ def command(words: list[str], folder: str, log: str) -> None:
 
 def serve(asked: Connection) -> None:
     """Run commands one after the other, and answer each with its exit code."""
-    warm_up()
     context = multiprocessing.get_context("fork")
+    # A training leaves OpenMP's threads behind, and what is forked from a process with them ends or hangs at its first loop
+    # over worlds: a child trains, and only what it has imported is imported here.
+    theirs, ours = context.Pipe()
+    child = context.Process(target=train, args=(ours,))
+    child.start()
+    ours.close()
+    for name in theirs.recv():
+        with suppress(ImportError):  # Cython registers modules that no file holds
+            import_module(name)
+    child.join()
     while True:
         try:
             arguments = asked.recv()
@@ -48,8 +59,8 @@ def serve(asked: Connection) -> None:
         asked.send(process.exitcode)
 
 
-def warm_up() -> None:
-    """Import the commands and the largest part of what they use, by a short training. It leaves no threads behind."""
+def train(asked: Connection) -> None:
+    """Import the commands and the largest part of what they use, by a short training, and answer with the modules' names."""
     from rookery.cli.main import COMMANDS, command_module, main
 
     for name in COMMANDS:
@@ -58,3 +69,4 @@ def warm_up() -> None:
     words = ["train", "drone-hover", "--steps", "1024", "--num-envs", "64"]
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
         assert main([*words, "--out", str(Path(folder) / "run")]) == 0
+    asked.send(list(sys.modules))

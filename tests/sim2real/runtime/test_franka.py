@@ -40,6 +40,7 @@ from tests.sim2real.runtime.processes import (
 )
 from tests.sim2real.runtime.reaches import vehicle as arm_vehicle
 
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 CLIENT = Path(__file__).with_name("franka_client.py")
 FRANKA_SIM = "ROOKERY_FRANKA_SIM"
 """Names the Python of an environment with franka-sim, which wants an older MuJoCo than this package."""
@@ -142,12 +143,10 @@ def franka_sim(task: str, folder: Path) -> Iterator[tuple[int, list[float]]]:
     python = os.environ.get(FRANKA_SIM)
     if not python:
         pytest.skip(f"{FRANKA_SIM} names no environment with franka-sim")
-    from tests.sim2real.runtime.franka_scene import write_scene
-
     scene, port = folder / "scene.xml", free_port()
-    seen = write_scene(task, scene)
+    seen = json.loads(subprocess.check_output([sys.executable, str(BENCHMARKS / "franka_scene.py"), task, str(scene)]))
     goal = seen.pop("goal's position")
-    command = [python, str(Path(__file__).with_name("franka_sim_server.py")), str(scene), str(port), json.dumps(seen)]
+    command = [python, str(BENCHMARKS / "franka_sim_server.py"), str(scene), str(port), json.dumps(seen)]
     with alone():
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:

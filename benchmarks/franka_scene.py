@@ -6,6 +6,7 @@ task's first episode has it.
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -56,4 +57,4 @@ def write_scene(task: str, path: Path, seed: int = 0) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    print(write_scene(sys.argv[1], Path(sys.argv[2])))
+    print(json.dumps(write_scene(sys.argv[1], Path(sys.argv[2]))))
