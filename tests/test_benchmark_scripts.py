@@ -81,6 +81,7 @@ WORDS = {
     "video": f"--seconds 0.2 --repeats 1 {OUT}",
     "viewer": f"--only sent page stream --tasks drone-hover --repeats 1 --seconds 0.5 {OUT}",
     "volley_skills": f"--episodes 1 --only go {OUT}",
+    "volley_teams": f"--steps 2000 --episodes 2 --only 'hierarchy : script' {OUT}",
     "volleyball": f"--episodes 1 {OUT}",
     "workers": "--repetitions 1 --iterations 4 --tasks drone-hover",
     "walking": f"--episodes 2 {OUT}",

@@ -1,0 +1,151 @@
+"""Teams of volley-3v3 against each other: hierarchies, flat policies by self-play and leagues, all trained as long; the script.
+
+    python benchmarks/volley_teams.py [--train hierarchy ...] [--only "hierarchy : script" ...] [--episodes 1000]
+        [--steps 6000000] [--runs runs/volley-teams] [--out FILE]
+
+Trains what is not there, one after the other; a training that was stopped goes on. A league's team is its newest member. Half
+of a pair's episodes are played from each side. Rows that are not measured anew stay.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evaluation import ROOKERY
+from result_file import RESULTS, digest, measured, told, write_result
+
+from rookery.experiments.league.state import FILE
+
+TASK = "volley-3v3"
+ROUNDS = 4  # candidates of a league, which share its control steps
+FLAT = ("--config", "benchmarks/volley_flat.toml")
+HIGH = ("--config", "benchmarks/volley_high.toml")
+LEAGUE = ("--iterations", str(ROUNDS), "--attempts", "1", "--accept", "-1")
+TRAININGS = {
+    "hierarchy": ("train", TASK, *HIGH),
+    "hierarchy, league": (
+        "league",
+        TASK,
+        "--solver",
+        "psro-nash",
+        "--first",
+        "{hierarchy}",
+        "controller",
+        *HIGH,
+        *LEAGUE,
+    ),
+    "hierarchy, both levels": ("train", TASK, *HIGH, "--init", "{hierarchy, league}", "--learn-skills", "together"),
+    "MAPPO self-play": ("train", TASK, *FLAT, "--critic", "central"),
+    "fictitious": ("league", TASK, "--solver", "fictitious", *FLAT, *LEAGUE),
+    "PSRO uniform": ("league", TASK, "--solver", "psro-uniform", *FLAT, *LEAGUE),
+    "PSRO Nash": ("league", TASK, "--solver", "psro-nash", *FLAT, *LEAGUE),
+}
+"""Of each team: the command, in which a name in braces is that team's policy."""
+SCRIPT = "script"
+OTHERS = ("MAPPO self-play", "fictitious", "PSRO uniform", "PSRO Nash", SCRIPT)
+HIERARCHIES = ("hierarchy", "hierarchy, league", "hierarchy, both levels")
+PAIRS = {
+    f"{a} : {b}": (a, b)
+    for a, b in [*((h, o) for h in HIERARCHIES for o in OTHERS), ("hierarchy, both levels", "hierarchy, league")]
+}
+COLUMNS = [
+    {"key": "team", "title": "team"},
+    {"key": "against", "title": "against"},
+    {"key": "won", "title": "won, of all rallies", "format": ".3f"},
+    {"key": "low", "title": "95 %, from", "format": ".3f"},
+    {"key": "high", "title": "to", "format": ".3f"},
+    {"key": "lost", "title": "lost", "format": ".3f"},
+    {"key": "decided", "title": "won, of those that somebody won", "format": ".3f"},
+    {"key": "crossings", "title": "crossings of the net", "format": ".2f"},
+    {"key": "episodes", "title": "rallies", "format": ",d"},
+    {"key": "commit", "title": "commit"},
+]
+METRICS = {
+    "won": "half of the rallies played from each side, under the default randomization; those that nobody wins within the time"
+    " limit count as not won",
+    "against": f"flat policies are trained for as many control steps as hierarchies; a league's {ROUNDS} candidates share them",
+    "crossings": "mean of all rallies",
+}
+
+
+def newest(folder: Path) -> Path:
+    """The policy of a team's folder: a run, or the newest member of a league."""
+    if not (folder / FILE).exists():
+        return folder
+    members = json.loads((folder / FILE).read_text())["state"]["members"]
+    return folder / str(max(members, key=lambda m: m["iteration"])["policy"])
+
+
+def team(name: str, runs: Path, steps: int) -> str:
+    """The policy of a team, which is trained for so many control steps where it is not there.
+
+    Raises:
+        CalledProcessError: a training failed; it has said why.
+    """
+    if name == SCRIPT:
+        return "controller"
+    folder = runs / name.replace(", ", "-").replace(" ", "-").lower()
+    done = folder.with_suffix(".done")
+    if not done.exists():
+        words = [team(w[1:-1], runs, steps) if w.startswith("{") else w for w in TRAININGS[name]]
+        each = steps // ROUNDS if words[0] == "league" else steps
+        words += ["--steps", str(each), "--out", str(folder)]
+        if (folder / FILE).exists():
+            words = ["league", str(folder)]
+        elif any((folder / "checkpoints").glob("*")):
+            words = ["train", "--resume", str(folder)]
+        print("rookery", *words, flush=True)
+        subprocess.run([*ROOKERY, *words], check=True)
+        done.touch()
+    return str(newest(folder))
+
+
+def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str, Any]:
+    """The figures of a pair."""
+    names = PAIRS[case]
+    policies = [team(name, runs, steps) for name in names]
+    words = ["--episodes", str(episodes), "--seed", str(seed), "--randomize", "default", "--json"]
+    command = [*ROOKERY, "match", TASK, *policies, *words]
+    played = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return {
+        "team": names[0], "against": names[1], "won": played["win_rate"], "low": played["win_interval"][0],
+        "high": played["win_interval"][1], "lost": played["wins"]["b"] / episodes, "decided": played["decided_rate"],
+        "crossings": played["metrics"]["crossings"], "episodes": episodes, "causes": played["causes"],
+        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps:,} control steps", "policy_sha256": digest(Path(policies[0])),
+    }  # fmt: skip
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=77)
+    parser.add_argument("--train", nargs="*", default=[], choices=list(TRAININGS))
+    parser.add_argument("--only", nargs="*", default=list(PAIRS), choices=list(PAIRS))
+    parser.add_argument("--steps", type=int, default=6_000_000)
+    parser.add_argument("--runs", type=Path, default=Path("runs/volley-teams"))
+    parser.add_argument("--out", type=Path, default=RESULTS / "volley-teams.json")
+    args = parser.parse_args(arguments)
+    args.runs.mkdir(parents=True, exist_ok=True)
+    for name in args.train:
+        team(name, args.runs, args.steps)
+    rows = (
+        {f"{r['team']} : {r['against']}": r for r in json.loads(args.out.read_text())["rows"]}
+        if args.out.exists()
+        else {}
+    )
+    command = f"python benchmarks/volley_teams.py --episodes {args.episodes} --seed {args.seed}"
+    for ordered, start in measured(
+        rows, list(PAIRS), args.only, lambda c: row(c, args.runs, args.steps, args.episodes, args.seed)
+    ):
+        write_result(args.out, command, start, COLUMNS, ordered, METRICS, **told(ordered))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
