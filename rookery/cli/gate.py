@@ -16,7 +16,7 @@ from rookery.cli.options import Json, Run, Seed, Words, announce, note_first, pr
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
-    from rookery.sim2real.gate.batches import Mapper
+    from rookery.experiments.ray_cluster import Cluster
     from rookery.sim2real.gate.gate import GateSettings
     from rookery.sim2real.gate.report import Report
 
@@ -103,10 +103,10 @@ def run(args: Args) -> int:
     note_first(judging(contract).lines(), json=True)
     announce_compiling()
     announce(args.run)
-    with _mapper(args.ray) as mapper:
+    with _cluster(args.ray) as cluster:
         if args.checkpoints:
-            return _checkpoints(args, settings, mapper)
-        report = gate(args.run, args.profile, settings, _note, args.as_registered, mapper)
+            return _checkpoints(args, settings, cluster)
+        report = gate(args.run, args.profile, settings, _note, args.as_registered, cluster)
     _write(args.out, report)
     if args.json:
         print_json(report.to_json())
@@ -119,15 +119,15 @@ def run(args: Args) -> int:
 
 
 @contextlib.contextmanager
-def _mapper(address: str | None) -> Iterator[Mapper | None]:
-    """The mapper that plays in processes of Ray; None without --ray."""
+def _cluster(address: str | None) -> Iterator[Cluster | None]:
+    """Processes of Ray; None without --ray."""
     if address is None:
         yield None
         return
     from rookery.experiments.ray_cluster import Cluster
 
     with Cluster.of_processes(address) as cluster:
-        yield cluster.map
+        yield cluster
 
 
 def _check(args: Args) -> None:
@@ -163,7 +163,7 @@ def _make_folder(folder: Path) -> None:
         raise RookeryError(f"cannot make the folder {folder} ({e.strerror}): choose another --out.") from e
 
 
-def _checkpoints(args: Args, settings: GateSettings, mapper: Mapper | None) -> int:
+def _checkpoints(args: Args, settings: GateSettings, cluster: Cluster | None) -> int:
     """Scores of all checkpoints as checkpoints.json and a table; the exit code is that of the last one."""
     from rookery.experiments.gating import checkpoint_policies, gate_policies
     from rookery.experiments.runs import write_json
@@ -174,7 +174,7 @@ def _checkpoints(args: Args, settings: GateSettings, mapper: Mapper | None) -> i
         _note(f"checkpoint of {steps:,} steps")
         report = gate_policies(
             policies, contract, args.profile, quick, f"{args.run}, {steps} steps", lambda line: None, args.as_registered,
-            mapper,
+            cluster,
         )  # fmt: skip
         success = report.cases[0].success
         verdict = report.verdict

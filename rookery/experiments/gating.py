@@ -19,9 +19,10 @@ from rookery.sim.trust import refuse_untrusted
 from rookery.tasks.registry import find
 
 if TYPE_CHECKING:
+    from rookery.experiments.ray_cluster import Cluster
+    from rookery.experiments.ray_tasks import StoredValue
     from rookery.policies.policy import Policy
     from rookery.sim2real.contract import Contract
-    from rookery.sim2real.gate.batches import Mapper
     from rookery.sim2real.gate.gate import GateSettings
     from rookery.sim2real.gate.report import Report
     from rookery.sim2real.gate.trials import Open
@@ -71,8 +72,8 @@ def _open(
     return env, act_with(dict(policies), env)
 
 
-def _open_sent(sent: SentPolicies, num_envs: int, **options: Any) -> tuple[VecEnv, Act]:
-    return _open(*sent.open(), num_envs, **options)
+def _open_sent(sent: StoredValue[SentPolicies], num_envs: int, **options: Any) -> tuple[VecEnv, Act]:
+    return _open(*sent.get().open(), num_envs, **options)
 
 
 def gate(
@@ -81,7 +82,7 @@ def gate(
     settings: GateSettings,
     note: Callable[[str], None] = print,
     as_registered: bool = False,
-    mapper: Mapper | None = None,
+    cluster: Cluster | None = None,
 ) -> Report:
     """The report on the policy of a run or zoo folder; see `sim2real.gate.gate.Gate`.
 
@@ -89,15 +90,15 @@ def gate(
         RookeryError: as `gate_policies`.
     """
     policies, contract = open_run(run)
-    return gate_policies(policies, contract, profile, settings, str(run), note, as_registered, mapper)
+    return gate_policies(policies, contract, profile, settings, str(run), note, as_registered, cluster)
 
 
 def gate_policies(
     policies: Mapping[str, Policy], contract: Contract, profile: str | None, settings: GateSettings, name: str,
-    note: Callable[[str], None], as_registered: bool = False, mapper: Mapper | None = None,
+    note: Callable[[str], None], as_registered: bool = False, cluster: Cluster | None = None,
 ) -> Report:  # fmt: skip
     """The report on policies in memory. The registered task judges, with what of the contract's task config belongs to the
-    policy. `mapper` plays in processes that need not see any folder: the policies go along.
+    policy. A cluster plays in processes that need not see any folder: each machine is sent the policies once.
 
     Raises:
         RookeryError: the contract has other values that say what is judged, and `as_registered` does not put the registered
@@ -113,8 +114,10 @@ def gate_policies(
     if not as_registered:
         require_registered(judged)
     chosen = profile_of(contract.task_id) if profile is None else profile
-    if mapper is not None:
-        open_env = functools.partial(_open_sent, SentPolicies.of(policies, contract))
+    mapper = None
+    if cluster is not None:
+        mapper = cluster.map
+        open_env = functools.partial(_open_sent, cluster.share(SentPolicies.of(policies, contract)))
     report = Gate(open_env, chosen, settings, policies, contract, note, mapper).run(name)
     lines = [
         *judged.lines(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from ray_nodes import begun, two_nodes, wait_for, works
 from rookery.cli.main import main
 from rookery.experiments import ray_cluster
 from rookery.experiments.gating import _open_sent, opener
+from rookery.experiments.ray_tasks import StoredValue
 from rookery.experiments.runs import open_run
 from rookery.experiments.sent_policies import SentPolicies
 from rookery.sim.errors import RookeryError
@@ -59,7 +61,14 @@ def test_batches_anew_give_the_bits_of_one_environment() -> None:
         played.extend(orders)
         return map(work, orders)
 
-    elsewhere = BatchTrials(BatchOrder(lambda n, **o: _open_sent(sent, n, **o), ({},), 2, EPISODES, 3, OPTIONS), mapper)
+    class Stored(StoredValue[SentPolicies]):
+        """As in Ray's store: of each machine, and here of this process."""
+
+        def get(self) -> SentPolicies:
+            return sent
+
+    opened = functools.partial(_open_sent, Stored(None))
+    elsewhere = BatchTrials(BatchOrder(opened, ({},), 2, EPISODES, 3, OPTIONS), mapper)
     theirs = elsewhere.run(POINTS)
     assert [len(order.points) for order in played] == [2, 1]
     assert elsewhere.episodes_run == trials.episodes_run == len(POINTS) * EPISODES
