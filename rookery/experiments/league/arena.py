@@ -32,7 +32,7 @@ class LeagueMatches:
     Args:
         folder: of the league.
         state: of the league; its settings and populations count.
-        training: settings of its trainings, whose engine and task config count.
+        training: settings of its trainings, whose engine, task config and randomization count.
     """
 
     def __init__(self, folder: Path, state: LeagueState, training: RunSettings) -> None:
@@ -55,7 +55,9 @@ class LeagueMatches:
         if self._env is None:
             t, worlds = self._training, min(self._state.settings.episodes, MOST_WORLDS)
             starts = worlds // 2 if self._state.symmetric else 0
-            self._env = make(t.task, worlds, engine=t.engine, config=t.task_config, fixed=t.fixed, starts=starts)
+            self._env = make(
+                t.task, worlds, engine=t.engine, config=t.task_config, randomize=t.randomize, fixed=t.fixed, starts=starts
+            )
         return self._env
 
     def meet(self, a: LeagueMember, b: LeagueMember, progress: Callable[[int, float], None] | None = None) -> Cell:
