@@ -56,7 +56,13 @@ class LeagueMatches:
             t, worlds = self._training, min(self._state.settings.episodes, MOST_WORLDS)
             starts = worlds // 2 if self._state.symmetric else 0
             self._env = make(
-                t.task, worlds, engine=t.engine, config=t.task_config, randomize=t.randomize, fixed=t.fixed, starts=starts
+                t.task,
+                worlds,
+                engine=t.engine,
+                config=t.task_config,
+                randomize=t.randomize,
+                fixed=t.fixed,
+                starts=starts,
             )
         return self._env
 
