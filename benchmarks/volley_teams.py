@@ -43,12 +43,11 @@ TRAININGS = {
     "hierarchy, both levels": ("train", TASK, *HIGH, "--init", "{hierarchy, league}", "--learn-skills", "together"),
     "MAPPO self-play": ("train", TASK, *FLAT, "--critic", "central"),
     "fictitious": ("league", TASK, "--solver", "fictitious", *FLAT, *LEAGUE),
-    "PSRO uniform": ("league", TASK, "--solver", "psro-uniform", *FLAT, *LEAGUE),
     "PSRO Nash": ("league", TASK, "--solver", "psro-nash", *FLAT, *LEAGUE),
 }
 """Of each team: the command, in which a name in braces is that team's policy."""
 SCRIPT = "script"
-OTHERS = ("MAPPO self-play", "fictitious", "PSRO uniform", "PSRO Nash", SCRIPT)
+OTHERS = ("MAPPO self-play", "fictitious", "PSRO Nash", SCRIPT)
 HIERARCHIES = ("hierarchy", "hierarchy, league", "hierarchy, both levels")
 PAIRS = {
     f"{a} : {b}": (a, b)
@@ -69,7 +68,8 @@ COLUMNS = [
 METRICS = {
     "won": "half of the rallies played from each side, under the default randomization; those that nobody wins within the time"
     " limit count as not won",
-    "against": f"flat policies are trained for as many control steps as hierarchies; a league's {ROUNDS} candidates share them",
+    "against": f"flat policies are trained for as many control steps as hierarchies; a league's {ROUNDS} candidates share them."
+    " The mixture of fictitious self-play is that of PSRO's uniform solver, too",
     "crossings": "mean of all rallies",
 }
 
