@@ -46,6 +46,8 @@ TRAININGS = {
     "PSRO Nash": ("league", TASK, "--solver", "psro-nash", *FLAT, *LEAGUE),
 }
 """Of each team: the command, in which a name in braces is that team's policy."""
+SHORTER = {"hierarchy, both levels": 5}
+"""By how much a training is shorter: the skills learn from every control step, which takes five times as long."""
 SCRIPT = "script"
 OTHERS = ("MAPPO self-play", "fictitious", "PSRO Nash", SCRIPT)
 HIERARCHIES = ("hierarchy", "hierarchy, league", "hierarchy, both levels")
@@ -69,6 +71,7 @@ METRICS = {
     "won": "half of the rallies played from each side, under the default randomization; those that nobody wins within the time"
     " limit count as not won",
     "against": f"flat policies are trained for as many control steps as hierarchies; a league's {ROUNDS} candidates share them."
+    " Both levels together learn for a fifth of them, from the league's team."
     " The mixture of fictitious self-play is that of PSRO's uniform solver, too",
     "crossings": "mean of all rallies",
 }
@@ -94,7 +97,7 @@ def team(name: str, runs: Path, steps: int) -> str:
     done = folder.with_suffix(".done")
     if not done.exists():
         words = [team(w[1:-1], runs, steps) if w.startswith("{") else w for w in TRAININGS[name]]
-        each = steps // ROUNDS if words[0] == "league" else steps
+        each = steps // ROUNDS if words[0] == "league" else steps // SHORTER.get(name, 1)
         words += ["--steps", str(each), "--out", str(folder)]
         if (folder / FILE).exists():
             words = ["league", str(folder)]
@@ -117,7 +120,7 @@ def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str
         "team": names[0], "against": names[1], "won": played["win_rate"], "low": played["win_interval"][0],
         "high": played["win_interval"][1], "lost": played["wins"]["b"] / episodes, "decided": played["decided_rate"],
         "crossings": played["metrics"]["crossings"], "episodes": episodes, "causes": played["causes"],
-        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps:,} control steps", "policy_sha256": digest(Path(policies[0])),
+        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps // SHORTER.get(names[0], 1):,} control steps", "policy_sha256": digest(Path(policies[0])),
     }  # fmt: skip
 
 
