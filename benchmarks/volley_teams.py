@@ -120,7 +120,8 @@ def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str
         "team": names[0], "against": names[1], "won": played["win_rate"], "low": played["win_interval"][0],
         "high": played["win_interval"][1], "lost": played["wins"]["b"] / episodes, "decided": played["decided_rate"],
         "crossings": played["metrics"]["crossings"], "episodes": episodes, "causes": played["causes"],
-        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps // SHORTER.get(names[0], 1):,} control steps", "policy_sha256": digest(Path(policies[0])),
+        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps // SHORTER.get(names[0], 1):,} control steps",
+        "policy_sha256": digest(Path(policies[0])),
     }  # fmt: skip
 
 
