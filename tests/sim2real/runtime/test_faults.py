@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,6 +158,33 @@ def test_a_safe_state_within_80_ms(hover_bundle: Path, fault: str, times: int) -
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_a_hundred_times(hover_bundle: Path, fault: str) -> None:
     check(Flight, hover_bundle, fault, FAULTS[fault], 100)
+
+
+@pytest.mark.parametrize("period", [0.1, np.inf])
+def test_a_place_that_stands_still_is_found_and_a_slow_tracker_is_flown_by(hover_bundle: Path, period: float) -> None:
+    """The same place and velocity for ever end the flight before it has drifted far; new ones at 10 Hz do not."""
+    with closing(Flight(hover_bundle)) as flight:
+        flight.begin()
+        moved = -np.inf
+        told: dict[str, Any] = {}
+
+        def repeat(reading: Reading) -> Reading:
+            nonlocal moved
+            if not told or flight.clock.moment - moved >= period - 1e-9:
+                moved = flight.clock.moment
+                told.update({name: reading.values[name] for name in ("position", "velocity")})
+            return dataclasses.replace(reading, values={**reading.values, **told})
+
+        flight.link.fault = repeat
+        start = flight.vehicle.truth(0)["position"]
+        if period < np.inf:
+            flight.run(100)
+            assert flight.pilot.phase is Phase.POLICY, flight.said
+            return
+        assert flight.seconds_to_safety() < 0.3, flight.said
+        assert flight.pilot.fault is not None and flight.pilot.fault.name == "frozen"
+        assert np.linalg.norm(flight.vehicle.truth(0)["position"] - start) < 0.1
+        assert flight.lands()
 
 
 @pytest.mark.parametrize("seeds", slow_but([1], [1, 3]))
