@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from sampled import slow_but
 
+from rookery.cli.main import main
+from rookery.sim2real.runtime import pilot
 from rookery.sim2real.runtime.pilot import ARM_S, LOST_S, Phase
 from rookery.sim2real.runtime.reading import Reading
 from tests.sim2real.runtime.flights import Flight
@@ -207,6 +209,37 @@ def test_it_flies_on_when_a_third_of_the_measurements_is_lost(hover_bundle: Path
                 )
         assert oldest <= 0.07
         assert flight.pilot.phase in (Phase.POLICY, Phase.EMERGENCY, Phase.IDLE)
+
+
+def never_there(flight: Flight) -> None:
+    """Its estimate of the place moves away as it climbs, so that it never comes to where it was sent."""
+
+    def move(reading: Reading) -> Reading:
+        place = reading.values["position"] * np.float32([1.0, 1.0, 0.5])
+        velocity = reading.values["velocity"] * np.float32([1.0, 1.0, 0.5])
+        return dataclasses.replace(reading, values={**reading.values, "position": place, "velocity": velocity})
+
+    flight.link.fault = move
+
+
+def test_an_entry_that_takes_too_long_is_no_flight(hover_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spoil in (True, False):
+        with closing(Flight(hover_bundle, seconds=0.5)) as flight:
+            flight.pilot.check()
+            if spoil:
+                never_there(flight)
+            flight.link.receive()
+            flight.pilot.start()
+            flown = False
+            until = flight.clock.moment + 40.0
+            while not flight.pilot.done and flight.clock.moment < until:
+                flight.run(1)
+                flown |= flight.pilot.phase is Phase.POLICY
+            assert flight.pilot.done and flight.pilot.fault is None
+            assert flight.pilot.entry_failed is not flown
+            assert flown is not spoil
+    monkeypatch.setattr(pilot, "ENTRY_S", 0.5)  # less than a climb takes
+    assert main(["fly", str(hover_bundle), "--dry-run", "--seconds", "0.5", "--json"]) == 1
 
 
 def test_a_vehicle_that_never_measures_is_left_to_its_fail_safe(hover_bundle: Path) -> None:
