@@ -43,7 +43,8 @@ static void follow_place(safety_memory *memory, const safety_sample *s) {
 static int frozen(const safety_limits *limits, const safety_memory *memory, const safety_sample *s) {
     const double place = limits->frozen_s > PLACE_S ? limits->frozen_s : PLACE_S;
     if (!(limits->frozen_s > 0.0)) return 0;
-    return !(s->received - memory->changed <= limits->frozen_s) || (s->policy >= 0.0 && !(s->received - memory->placed <= place));
+    if (!(s->received - memory->changed <= limits->frozen_s)) return 1;
+    return s->policy >= 0.0 && !(s->received - memory->placed <= place);
 }
 
 /* Follow the vehicle's clock and the values; returns whether the clock is sound. */
