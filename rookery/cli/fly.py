@@ -112,7 +112,7 @@ class Args:
 
 
 def run(args: Args) -> int:
-    """Fly; 1 where a fault ended the flight of a vehicle."""
+    """Fly; 1 where a fault ended the flight of a vehicle, or one did not come to where the policy begins."""
     if args.dry_run == bool(args.link):
         raise RookeryError("give --link URL, or --dry-run to fly a simulated vehicle first.")
     if args.real_time and not args.dry_run:
@@ -151,7 +151,7 @@ def run(args: Args) -> int:
         _print(report)
     if log is not None and log.error:
         raise RookeryError(log.error)
-    return 1 if any(v["fault"] for v in report["vehicles"]) else 0
+    return 1 if any(v["fault"] or v["entry_failed"] for v in report["vehicles"]) else 0
 
 
 def commands(words: Sequence[str]) -> dict[str, Any]:
@@ -350,7 +350,8 @@ def _report(
             "link": pilot.link.url, "family": family_of(pilot.controller.spec),
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
-            "success": None if _asks_another(pilot) else pilot.link.success, "connection": dict(pilot.link.statistics()),
+            "entry_failed": pilot.entry_failed, "success": None if _asks_another(pilot) else pilot.link.success,
+            "connection": dict(pilot.link.statistics()),
             "velocity_error": math.sqrt(sum(e * e for e in off) / len(off)) if off else None,
         })  # fmt: skip
     return {"vehicles": vehicles, "timing": dataclasses.asdict(loop.timing())}
@@ -363,10 +364,10 @@ def _asks_another(pilot: Pilot) -> bool:
 
 def _print(report: dict[str, Any]) -> None:
     for v in report["vehicles"]:
-        near = f", {v['policy_s']:g} s by the policy"
+        near = f", {v['policy_s']:g} s by the policy" + (", which its entry did not reach" if v["entry_failed"] else "")
         if v["distance_m"] is not None:
             mean, most = 100 * v["distance_m"], 100 * v["largest_distance_m"]
-            near += f" at {mean:.1f} cm from the target, at most {most:.1f}"
+            near += f" at {mean:.1f} cm from the target, at most {most:.1f}, by its own measurements"
         if v["success"] is not None:
             near += ", the task is done" if v["success"] else ", the task is not done"
         if v["velocity_error"] is not None:

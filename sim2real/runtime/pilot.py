@@ -123,6 +123,7 @@ class Pilot:
         self.seconds = seconds
         self.phase = Phase.IDLE
         self.fault: Fault | None = None
+        self.entry_failed = False  # it took too long, so that the policy has not acted
         self.policy_stamp = -1.0  # s, when the policy's step last returned; the watchdog reads it
         self.step_stamp = -math.inf  # s, when a control step last began; likewise
         self.late = 0  # control steps in a row that began late; the loop writes it
@@ -162,6 +163,7 @@ class Pilot:
             raise RookeryError(f"the vehicle is {self.phase.value}: check it before it is armed.")
         self.filter.reset()
         self.fault = None
+        self.entry_failed = False
         self._command = None
         self._begun = self._sitting = False
         self._halted = math.nan
@@ -248,6 +250,7 @@ class Pilot:
             self.policy_stamp = now
         elif self.commands.finish or now - self._since > ENTRY_S:
             if not self.commands.finish:
+                self.entry_failed = True
                 self._say(f"{self.link.url}: the entry took more than {ENTRY_S:g} s")
             self._begin_exit(reading, now)
             self._to(Phase.EXIT)

@@ -6,6 +6,8 @@
 
 /* s, between measurements; those farther apart are not compared: rates change meanwhile, and SAFETY_STALE judges gaps. */
 #define APART_S 0.2
+/* s, that place and velocity may stay bit for bit the same in flight: estimates come at 10 Hz and more, and each is noisy. */
+#define PLACE_S 0.2
 
 void safety_reset(safety_memory *memory) { memset(memory, 0, sizeof *memory); }
 
@@ -30,9 +32,25 @@ static unsigned long long digest_of(const float *v, int count) {
     return h;
 }
 
+/* Since when place and velocity are the same, which a tracker that has lost the robot repeats: other values go on changing. */
+static void follow_place(safety_memory *memory, const safety_sample *s) {
+    const int known = s->position && s->velocity;
+    const unsigned long long digest = known ? digest_of(s->position, 3) * 31 + digest_of(s->velocity, 3) : 0;
+    if (!known || !memory->begun || digest != memory->place) memory->placed = s->received;
+    memory->place = digest;
+}
+
+static int frozen(const safety_limits *limits, const safety_memory *memory, const safety_sample *s) {
+    const double place = limits->frozen_s > PLACE_S ? limits->frozen_s : PLACE_S;
+    if (!(limits->frozen_s > 0.0)) return 0;
+    if (!(s->received - memory->changed <= limits->frozen_s)) return 1;
+    return s->policy >= 0.0 && !(s->received - memory->placed <= place);
+}
+
 /* Follow the vehicle's clock and the values; returns whether the clock is sound. */
 static int follow(const safety_limits *limits, safety_memory *memory, const safety_sample *s) {
     const unsigned long long digest = digest_of(s->values, s->count);
+    follow_place(memory, s);
     if (!memory->begun) {
         memory->begun = 1;
         memory->offset = s->received - s->measured;
@@ -160,7 +178,7 @@ int safety_check(const safety_limits *limits, safety_memory *memory, const safet
     const int jump = jumped(limits, memory, s);
     if (limits->silent_s > 0.0 && !(s->now - s->heard <= limits->silent_s)) return SAFETY_SILENT;
     if (limits->stale_s > 0.0 && !(s->now - s->received <= limits->stale_s)) return SAFETY_STALE;
-    if (limits->frozen_s > 0.0 && !(s->received - memory->changed <= limits->frozen_s)) return SAFETY_FROZEN;
+    if (frozen(limits, memory, s)) return SAFETY_FROZEN;
     if (!sound) return SAFETY_CLOCK;
     if (limits->ground_s > 0.0 && !(s->ground <= limits->ground_s)) return SAFETY_GROUND;
     if (limits->policy_s > 0.0 && s->policy >= 0.0 && !(s->now - s->policy <= limits->policy_s)) return SAFETY_HUNG;

@@ -22,7 +22,7 @@ enum safety_fault {
     SAFETY_NOT_FINITE,   /* a measured value is NaN or infinite */
     SAFETY_SILENT,       /* nothing has arrived from the vehicle, not even a heartbeat */
     SAFETY_STALE,        /* the newest measurement is too old */
-    SAFETY_FROZEN,       /* measurements arrive and never change */
+    SAFETY_FROZEN,       /* measurements arrive and never change, or place and velocity do not in flight */
     SAFETY_CLOCK,        /* the vehicle's clock went back, or ran away from ours */
     SAFETY_GROUND,       /* the map of the ground is too old */
     SAFETY_HUNG,         /* the policy's step has not returned in time */
@@ -44,7 +44,7 @@ enum safety_fault {
 
 /* Limits; a value of 0 (times, counts) or an infinity (quantities) switches a condition off. */
 typedef struct {
-    double stale_s;       /* age of a measurement */
+    double stale_s;       /* since a measurement arrived */
     double silent_s;      /* since anything arrived */
     double frozen_s;      /* that measurements arrive and do not differ */
     double clock_s;       /* how far the vehicle's clock may run from ours since the beginning */
@@ -102,7 +102,9 @@ typedef struct {
     double changed;       /* when a measurement last differed */
     double offset;        /* our clock - the vehicle's, at the first sample */
     double kept;          /* the vehicle's clock at the measurement below */
+    double placed;        /* when place or velocity last differed */
     unsigned long long digest;
+    unsigned long long place; /* digest of place and velocity */
     int begun;
     int moves;            /* whether position and velocity are known */
     int turns;            /* whether rotation and angular velocity are */

@@ -51,8 +51,9 @@ class _Sample(ctypes.Structure):
 
 class _Memory(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_double) for name in ("measured", "changed", "offset", "kept")),
+        *((name, ctypes.c_double) for name in ("measured", "changed", "offset", "kept", "placed")),
         ("digest", ctypes.c_ulonglong),
+        ("place", ctypes.c_ulonglong),
         *((name, ctypes.c_int) for name in ("begun", "moves", "turns", "commanded")),
         *((name, ctypes.c_float * size) for name, size in (
             ("position", 3), ("velocity", 3), ("rotation", 4), ("angular_velocity", 3),

@@ -330,7 +330,7 @@ int fly(const Options &options)
         std::fprintf(stderr, left_out < 0 ? "the flight log could not be written to its end.\n" : "the disk was too slow for the whole flight log.\n");
     }
     loop.report(options, robot(), left_out);
-    return pilot.fault() == SAFETY_OK ? 0 : 1;
+    return pilot.fault() == SAFETY_OK && !pilot.entry_failed() ? 0 : 1;
 }
 
 } // namespace

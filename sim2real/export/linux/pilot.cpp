@@ -150,6 +150,7 @@ void Pilot::enter(double now)
         }
         begin_policy(now);
     } else if (operator_.finish != 0 || now - since_ > most_entry) {
+        entry_failed_ = operator_.finish == 0;
         begin_exit(now);
         to(Phase::exit, now, operator_.finish != 0 ? "" : "the entry took more than 15 s");
     }

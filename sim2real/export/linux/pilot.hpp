@@ -95,6 +95,8 @@ public:
     bool done() const { return phase() == Phase::idle; }
     Phase phase() const { return static_cast<Phase>(phase_.load()); }
     int fault() const { return fault_.load(); }
+    /* whether the entry took too long, so that the policy has not acted */
+    bool entry_failed() const { return entry_failed_; }
     double period() const;
 
     /* True for each quantity that the vehicle measures. */
@@ -147,6 +149,7 @@ private:
     std::vector<bool> told_;     /* of each range, that a command was held within it */
     std::timed_mutex link_mutex_; /* held by whoever calls the link */
     std::atomic<int> phase_{static_cast<int>(Phase::idle)}, fault_{SAFETY_OK};
+    bool entry_failed_ = false;
     std::atomic<double> policy_stamp_{-1.0}; /* s, when the policy's step last returned; below 0 while none is due */
     const Quantity *velocity_ = nullptr; /* a command that says how to walk */
     int target_ = -1, position_ = -1, moves_ = -1, rotation_ = -1, angular_velocity_ = -1, angles_ = -1, torques_ = -1, speeds_ = -1, external_ = -1;

@@ -6,11 +6,14 @@ import dataclasses
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sampled import slow_but
 
+from rookery.cli.main import main
+from rookery.sim2real.runtime import pilot
 from rookery.sim2real.runtime.pilot import ARM_S, LOST_S, Phase
 from rookery.sim2real.runtime.reading import Reading
 from tests.sim2real.runtime.flights import Flight
@@ -159,6 +162,33 @@ def test_a_hundred_times(hover_bundle: Path, fault: str) -> None:
     check(Flight, hover_bundle, fault, FAULTS[fault], 100)
 
 
+@pytest.mark.parametrize("period", [0.1, np.inf])
+def test_a_place_that_stands_still_is_found_and_a_slow_tracker_is_flown_by(hover_bundle: Path, period: float) -> None:
+    """The same place and velocity for ever end the flight before it has drifted far; new ones at 10 Hz do not."""
+    with closing(Flight(hover_bundle)) as flight:
+        flight.begin()
+        moved = -np.inf
+        told: dict[str, Any] = {}
+
+        def repeat(reading: Reading) -> Reading:
+            nonlocal moved
+            if not told or flight.clock.moment - moved >= period - 1e-9:
+                moved = flight.clock.moment
+                told.update({name: reading.values[name] for name in ("position", "velocity")})
+            return dataclasses.replace(reading, values={**reading.values, **told})
+
+        flight.link.fault = repeat
+        start = flight.vehicle.truth(0)["position"]
+        if period < np.inf:
+            flight.run(100)
+            assert flight.pilot.phase is Phase.POLICY, flight.said
+            return
+        assert flight.seconds_to_safety() < 0.3, flight.said
+        assert flight.pilot.fault is not None and flight.pilot.fault.name == "frozen"
+        assert np.linalg.norm(flight.vehicle.truth(0)["position"] - start) < 0.1
+        assert flight.lands()
+
+
 @pytest.mark.parametrize("seeds", slow_but([1], [1, 3]))
 def test_it_flies_on_when_a_third_of_the_measurements_is_lost(hover_bundle: Path, seeds: int) -> None:
     """Or comes down: what it must not do is to fall, or to go on by old measurements."""
@@ -179,6 +209,37 @@ def test_it_flies_on_when_a_third_of_the_measurements_is_lost(hover_bundle: Path
                 )
         assert oldest <= 0.07
         assert flight.pilot.phase in (Phase.POLICY, Phase.EMERGENCY, Phase.IDLE)
+
+
+def never_there(flight: Flight) -> None:
+    """Its estimate of the place moves away as it climbs, so that it never comes to where it was sent."""
+
+    def move(reading: Reading) -> Reading:
+        place = reading.values["position"] * np.float32([1.0, 1.0, 0.5])
+        velocity = reading.values["velocity"] * np.float32([1.0, 1.0, 0.5])
+        return dataclasses.replace(reading, values={**reading.values, "position": place, "velocity": velocity})
+
+    flight.link.fault = move
+
+
+def test_an_entry_that_takes_too_long_is_no_flight(hover_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for spoil in (True, False):
+        with closing(Flight(hover_bundle, seconds=0.5)) as flight:
+            flight.pilot.check()
+            if spoil:
+                never_there(flight)
+            flight.link.receive()
+            flight.pilot.start()
+            flown = False
+            until = flight.clock.moment + 40.0
+            while not flight.pilot.done and flight.clock.moment < until:
+                flight.run(1)
+                flown |= flight.pilot.phase is Phase.POLICY
+            assert flight.pilot.done and flight.pilot.fault is None
+            assert flight.pilot.entry_failed is not flown
+            assert flown is not spoil
+    monkeypatch.setattr(pilot, "ENTRY_S", 0.5)  # less than a climb takes
+    assert main(["fly", str(hover_bundle), "--dry-run", "--seconds", "0.5", "--json"]) == 1
 
 
 def test_a_vehicle_that_never_measures_is_left_to_its_fail_safe(hover_bundle: Path) -> None:

@@ -159,6 +159,21 @@ def test_the_operators_end_is_heard_on_the_way_up(fly: type[Flight], hover_progr
         assert (flight.pilot.phase, flight.pilot.fault) == (Phase.IDLE, None)
 
 
+def test_the_program_says_by_its_exit_code_that_the_policy_never_acted(hover_program: Path) -> None:
+    for spoil in (True, False):
+        with closing(NativeFlight(hover_program, seconds=0.5)) as flight:
+            flight.pilot.check()
+            if spoil:
+                faults.never_there(flight)
+            flight.link.receive()
+            flight.pilot.start()
+            until = flight.clock.moment + 40.0
+            while not flight.pilot.done and flight.clock.moment < until:
+                flight.run(1)
+            assert flight.pilot.done and flight.pilot.fault is None
+            assert flight.pilot.process.wait(10) == int(spoil)
+
+
 def carried_away(flight: Flight) -> None:
     """A gust takes it 4 m from its target."""
     state = flight.vehicle.drones.bodies.state.clone()
