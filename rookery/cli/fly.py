@@ -350,7 +350,8 @@ def _report(
             "link": pilot.link.url, "family": family_of(pilot.controller.spec),
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
-            "entry_failed": pilot.entry_failed, "success": None if _asks_another(pilot) else pilot.link.success,
+            "entry_failed": pilot.entry_failed, "on_ground": pilot.on_ground,
+            "success": None if _asks_another(pilot) else pilot.link.success,
             "connection": dict(pilot.link.statistics()),
             "velocity_error": math.sqrt(sum(e * e for e in off) / len(off)) if off else None,
         })  # fmt: skip
@@ -368,6 +369,7 @@ def _print(report: dict[str, Any]) -> None:
         if v["distance_m"] is not None:
             mean, most = 100 * v["distance_m"], 100 * v["largest_distance_m"]
             near += f" at {mean:.1f} cm from the target, at most {most:.1f}, by its own measurements"
+        near += ", on the ground when that was over" if v["on_ground"] else ""
         if v["success"] is not None:
             near += ", the task is done" if v["success"] else ", the task is not done"
         if v["velocity_error"] is not None:

@@ -124,6 +124,9 @@ class Pilot:
         self.phase = Phase.IDLE
         self.fault: Fault | None = None
         self.entry_failed = False  # it took too long, so that the policy has not acted
+        self.on_ground: bool | None = (
+            None  # when the policy last acted: a drone stood, a jointed robot lay; None if not told
+        )
         self.policy_stamp = -1.0  # s, when the policy's step last returned; the watchdog reads it
         self.step_stamp = -math.inf  # s, when a control step last began; likewise
         self.late = 0  # control steps in a row that began late; the loop writes it
@@ -164,6 +167,7 @@ class Pilot:
         self.filter.reset()
         self.fault = None
         self.entry_failed = False
+        self.on_ground = None
         self._command = None
         self._begun = self._sitting = False
         self._halted = math.nan
@@ -256,6 +260,7 @@ class Pilot:
             self._to(Phase.EXIT)
 
     def _fly(self, reading: Reading, now: float) -> Array | None:
+        self.on_ground = reading.landed
         over = now - self._since >= self.seconds or self.commands.finish
         if over and not self._halts(now):
             self._begin_exit(reading, now)

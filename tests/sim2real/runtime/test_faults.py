@@ -242,6 +242,19 @@ def test_an_entry_that_takes_too_long_is_no_flight(hover_bundle: Path, monkeypat
     assert main(["fly", str(hover_bundle), "--dry-run", "--seconds", "0.5", "--json"]) == 1
 
 
+def test_a_drone_that_its_policy_drops_is_said_to_be_on_the_ground(hover_bundle: Path) -> None:
+    for drops in (True, False):
+        with closing(Flight(hover_bundle, seconds=4.0)) as flight:
+            step = flight.pilot.controller.step
+            if drops:
+                flight.pilot.controller.step = lambda values: np.zeros_like(step(values))
+            flight.begin()
+            while flight.pilot.phase is Phase.POLICY:
+                flight.run(1)
+            low = bool(flight.vehicle.truth(0)["position"][2] < 0.1)
+            assert (low, flight.pilot.on_ground) == (drops, drops)
+
+
 def test_a_vehicle_that_never_measures_is_left_to_its_fail_safe(hover_bundle: Path) -> None:
     """It was asked to arm, so that it is asked to come down until the pilot has given it up."""
     with closing(Flight(hover_bundle)) as flight:
