@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim2real.sysid.identify import identify
-from rookery.sim2real.sysid.jointed.parameters import QUANTITIES, WHOLE, joint_parameters
+from rookery.sim2real.sysid.jointed.parameters import QUANTITIES, WHOLE, Values, joint_parameters
 from rookery.sim2real.sysid.jointed.problem import JointProblem
 from rookery.sim2real.sysid.jointed.replay import LogReplay, check_follows, replay
 from rookery.sim2real.sysid.jointed.robot import JointedRobot
+from rookery.sim2real.sysid.jointed.slowness import slow_note
 from rookery.sim2real.sysid.logs import JointLog
 from rookery.sim2real.sysid.plots import Signal
 from rookery.sim2real.sysid.problem import FitParameter
@@ -57,7 +58,8 @@ def identify_joints(
     for other in others:
         errors[f"{other.source}, not fitted"] = judge(robot, other, parameters, found.fit.x)
     seconds = float(fitted.time[-1] - fitted.time[0])
-    return FitReport(robot.name, robot.family, log.source, seconds, len(fitted.time), found, errors, log.notes)
+    notes = (*log.notes, *_slowness(robot, fitted, parameters, found.fit.x))
+    return FitReport(robot.name, robot.family, log.source, seconds, len(fitted.time), found, errors, notes)
 
 
 def judge(
@@ -86,6 +88,13 @@ def all_parameters(robot: JointedRobot) -> tuple[FitParameter, ...]:
     apart = [name for name in QUANTITIES if name not in WHOLE]
     both = (*joint_parameters(robot, each=apart), *joint_parameters(robot, each=()))
     return tuple({p.name: p for p in both}.values())
+
+
+def _slowness(robot: JointedRobot, log: JointLog, parameters: tuple[FitParameter, ...], x: Array) -> list[str]:
+    fitted = [name for name in ("armature", "damping") if any(p.quantity == name for p in parameters)]
+    values = Values(robot, parameters).of(x[None])
+    note = slow_note(log, " and ".join(fitted), values["armature"][0], values["friction"][0]) if fitted else None
+    return [] if note is None else [note]
 
 
 def _models(parameters: tuple[FitParameter, ...], x: Array) -> list[tuple[tuple[FitParameter, ...], Array]]:
