@@ -46,10 +46,11 @@ TRAININGS = {
     "PSRO Nash": ("league", TASK, "--solver", "psro-nash", *FLAT, *LEAGUE),
 }
 """Of each team: the command, in which a name in braces is that team's policy."""
-SHORTER = {"hierarchy, both levels": 5}
-"""By how much a training is shorter: the skills learn from every control step, which takes five times as long."""
+FLAT_TEAMS = ("MAPPO self-play", "fictitious", "PSRO Nash")
+SHORTER = {"hierarchy, both levels": 5.0} | dict.fromkeys(FLAT_TEAMS, 2.5)
+"""By how much trainings are shorter than that of a high level, which learns from decisions alone: they take as long."""
 SCRIPT = "script"
-OTHERS = ("MAPPO self-play", "fictitious", "PSRO Nash", SCRIPT)
+OTHERS = (*FLAT_TEAMS, SCRIPT)
 HIERARCHIES = ("hierarchy", "hierarchy, league", "hierarchy, both levels")
 PAIRS = {
     f"{a} : {b}": (a, b)
@@ -70,9 +71,9 @@ COLUMNS = [
 METRICS = {
     "won": "half of the rallies played from each side, under the default randomization; those that nobody wins within the time"
     " limit count as not won",
-    "against": f"flat policies are trained for as many control steps as hierarchies; a league's {ROUNDS} candidates share them."
-    " Both levels together learn for a fifth of them, from the league's team."
-    " The mixture of fictitious self-play is that of PSRO's uniform solver, too",
+    "against": f"all trainings take as long as that of the hierarchy: flat policies have 1 / {SHORTER[FLAT_TEAMS[0]]:g} of its"
+    f" control steps, both levels together 1 / {SHORTER['hierarchy, both levels']:g}; a league's {ROUNDS} candidates share"
+    " theirs. The mixture of fictitious self-play is that of PSRO's uniform solver, too",
     "crossings": "mean of all rallies",
 }
 
@@ -97,8 +98,8 @@ def team(name: str, runs: Path, steps: int) -> str:
     done = folder.with_suffix(".done")
     if not done.exists():
         words = [team(w[1:-1], runs, steps) if w.startswith("{") else w for w in TRAININGS[name]]
-        each = steps // ROUNDS if words[0] == "league" else steps // SHORTER.get(name, 1)
-        words += ["--steps", str(each), "--out", str(folder)]
+        each = steps / SHORTER.get(name, 1.0) / (ROUNDS if words[0] == "league" else 1)
+        words += ["--steps", f"{each:.0f}", "--out", str(folder)]
         if (folder / FILE).exists():
             words = ["league", str(folder)]
         elif any((folder / "checkpoints").glob("*")):
@@ -120,7 +121,7 @@ def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str
         "team": names[0], "against": names[1], "won": played["win_rate"], "low": played["win_interval"][0],
         "high": played["win_interval"][1], "lost": played["wins"]["b"] / episodes, "decided": played["decided_rate"],
         "crossings": played["metrics"]["crossings"], "episodes": episodes, "causes": played["causes"],
-        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps // SHORTER.get(names[0], 1):,} control steps",
+        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps / SHORTER.get(names[0], 1.0):,.0f} control steps",
         "policy_sha256": digest(Path(policies[0])),
     }  # fmt: skip
 
