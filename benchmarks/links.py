@@ -61,12 +61,12 @@ COLUMNS = [
     {"key": "commit", "title": "commit"},
 ]
 METRICS = {
-    "case": "each with its own vehicle of `rookery vehicle` over loopback",
+    "case": "each over loopback with a vehicle of `rookery vehicle`, or with franka-sim 1.1.7, written by others",
     "success": f"drones: mean distance from a random target in the last {SETTLED_S:g} s below {HOVER_M:g} m; arms: tool "
-    f"within {REACH_M:g} m of a random goal at the end, or a drawer's handle within {PULLED_M:g} m of its own; legs: rms error "
-    f"of a random velocity at most {WALK_M_S:g} m/s; on stairs: at most {CLIMB_M:g} m short of all {STEPS} steps of "
-    f"{STEP_M:g} m, straight ahead at 0.5 m/s from the floor of a pit, in whatever heading it lies there; no fault of the "
-    "filter, such as a fall",
+    f"within {REACH_M:g} m of a random goal, or a drawer's handle within {PULLED_M:g} m of its own, at any time, as their "
+    f"tasks count it; legs: rms error of a random velocity at most {WALK_M_S:g} m/s; on stairs: at most {CLIMB_M:g} m short of "
+    f"all {STEPS} steps of {STEP_M:g} m, straight ahead at 0.5 m/s from the floor of a pit, in whatever heading it lies there; "
+    "no fault of the filter, such as a fall",
     "simulator": "success of the same policy in its task, nominal physics, from zoo.json; of `one matrix`, no policy of the "
     "zoo, by `rookery fly --dry-run` with the same targets",
     "error": "mean over the episodes of what success is judged by, m or m/s",
@@ -138,15 +138,19 @@ def hover_error(flown: Flown) -> float:
 
 
 def reach_error(flown: Flown) -> float:
-    """m, from the goal at the end."""
-    last = flown[1][-1]
-    return float(np.linalg.norm(np.subtract(last["estimates"]["tool's position"], last["state"]["goal's position"])))
+    """m, of the tool from the goal, least."""
+    return _least(flown, "tool's position")
 
 
 def drawer_error(flown: Flown) -> float:
-    """m, of the drawer's handle from the goal at the end."""
-    last = flown[1][-1]["state"]
-    return float(np.linalg.norm(np.subtract(last["first object's position"], last["goal's position"])))
+    """m, of the drawer's handle from the goal, least."""
+    return _least(flown, "first object's position")
+
+
+def _least(flown: Flown, what: str) -> float:
+    seen = [(row["state"] | row["estimates"])[what] for row in flown[1]]
+    goals = [row["state"]["goal's position"] for row in flown[1]]
+    return float(np.linalg.norm(np.subtract(seen, goals), axis=1).min())
 
 
 def walk_error(flown: Flown) -> float:
