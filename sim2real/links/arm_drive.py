@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rookery.policies.stages import c_text
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import BASE_POSITION, BASE_ROTATION, OPENING, TOOL_GOAL, TOOL_POSITION, TOOL_ROTATION
@@ -52,7 +53,7 @@ void arm_tick(arm_loops *loops, double position[@J@], double speed[@J@], int ste
     float target[@J@];
     int i;
 
-    while (steps-- > 0) {
+    while (steps-- > 0) {@SLOW@
         arm_targets(loops, target);
         for (i = 0; i < @J@; i++) {
             speed[i] += @DT@ * (double)loops->acceleration[i];
@@ -64,16 +65,65 @@ void arm_tick(arm_loops *loops, double position[@J@], double speed[@J@], int ste
 }
 """
 
+_SLOW = """
+/* Limits of speed where the joints are, on the way that they go: v <= sqrt(2 a (end - q)) - offset. */
+@TABLES@
+
+static void arm_slow(const arm_loops *loops)
+{
+    int i;
+
+    for (i = 0; i < @J@; i++) {
+        const float ahead = loops->speed[i] + (loops->wanted[i] - loops->reference[i]);
+        const float left = (ahead > 0.0f) ? (slow_upper[i] - loops->reference[i]) : (loops->reference[i] - slow_lower[i]);
+        const float most = sqrtf(2.0f * slow_deceleration[i] * ((left > 0.0f) ? left : 0.0f)) - slow_offset[i];
+
+        most_speed[i] = (most < slow_speed[i]) ? most : slow_speed[i];
+        most_speed[i] = (most_speed[i] > @LEAST@) ? most_speed[i] : @LEAST@;
+    }
+}
+"""
+LEAST_SPEED = 0.05
+"""rad/s, that a joint may have everywhere: it has to leave the end of its range."""
+
+
+@dataclass(frozen=True)
+class SpeedEnvelope:
+    """Speeds that shrink towards the ends of joints, J each: sqrt(2 deceleration (end - q)) - offset at most.
+
+    Args:
+        lower, upper: rad, ends.
+        offset: rad/s.
+        deceleration: rad/s^2.
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    offset: tuple[float, ...]
+    deceleration: tuple[float, ...]
+
+    def c(self, speed: tuple[float, ...]) -> str:
+        """`arm_slow`, where the speed is `speed` [J] at most."""
+        values = {f"slow_{f.name}": getattr(self, f.name) for f in dataclasses.fields(self)} | {"slow_speed": speed}
+        tables = "\n".join(c_text.table(name, value) for name, value in values.items())
+        text = _SLOW.replace("@TABLES@", tables).replace("@LEAST@", c_text.literal(LEAST_SPEED))
+        return text.replace("@J@", str(len(speed)))
+
 
 @dataclass(frozen=True)
 class MotionLimits:
-    """An arm's own limits, J each: rad, rad/s, rad/s^2, rad/s^3. The contract's hold besides."""
+    """An arm's own limits, J each: rad, rad/s, rad/s^2, rad/s^3. The contract's hold besides.
+
+    Args:
+        envelope: of speeds near the ends of joints; None without one.
+    """
 
     lower: tuple[float, ...]
     upper: tuple[float, ...]
     speed: tuple[float, ...]
     acceleration: tuple[float, ...]
     jerk: tuple[float, ...]
+    envelope: SpeedEnvelope | None = None
 
 
 class ArmDrive:
@@ -98,7 +148,7 @@ class ArmDrive:
     def __init__(self, group: ContractGroup, period: float, limits: MotionLimits | None = None) -> None:
         actuation = check_arm(group)
         self.period = period
-        self._make(group, _within(actuation, period, limits))
+        self._make(group, _within(actuation, period, limits), None if limits is None else limits.envelope)
         self.names = tuple(j.name for j in actuation.joints)
         count = len(self.names)
         assert actuation.chain is not None and actuation.references is not None
@@ -121,7 +171,7 @@ class ArmDrive:
 
     # -- the C -------------------------------------------------------------------------------------------------
 
-    def _make(self, group: ContractGroup, actuation: Actuation) -> None:
+    def _make(self, group: ContractGroup, actuation: Actuation, envelope: SpeedEnvelope | None) -> None:
         made = ToolC if actuation.tool_goal is not None else JointsC
         # control_dt is for targets whose speed is limited, which arms with references have not
         below = made(actuation, group.spec.action, PREFIX, 1.0)
@@ -134,12 +184,17 @@ class ArmDrive:
         weakref.finalize(self, folder.cleanup)
         source = Path(folder.name) / "arm.c"
         count = len(actuation.joints)
+        loops = "\n".join(below.code())
+        tick = _TICK
+        if envelope is not None:  # limits of speed that change, in place of a table that does not
+            loops = loops.replace("static const float most_speed[", "static float most_speed[")
+            tick = envelope.c(self._limits.speed) + tick.replace("@SLOW@", "\n        arm_slow(loops);")
+        tick = tick.replace("@SLOW@", "").replace("@J@", str(count)).replace("@DT@", repr(self.period))
         source.write_text("\n".join((
             "#include <math.h>", *(_struct(name, lines) for name, lines in (
                 ("arm_sensed", below.sensed()), ("arm_loops", ["int begun;", *below.kept()]))),
             chain_c.declaration(PREFIX, count), below.declarations(),
-            *chain_c.code(actuation.chain, actuation.joints, PREFIX), *below.code(),
-            _TICK.replace("@J@", str(count)).replace("@DT@", repr(self.period)),
+            *chain_c.code(actuation.chain, actuation.joints, PREFIX), loops, tick,
         )))  # fmt: skip
         library = ctypes.CDLL(str(compile_library(source, Path(folder.name))))
         types = [_structure(lines) for lines in (below.sensed(), ["int begun;", *below.kept()])]
@@ -173,6 +228,13 @@ class ArmDrive:
         self.speed[:] = 0.0
         self._measure(angles, 0.0)
         self._calls["start_loops"](*self._given)
+
+    def resume(self, angles: ArrayLike, velocities: ArrayLike, accelerations: ArrayLike) -> None:
+        """References go on from [J] rad, rad/s and rad/s^2 where an arm has taken them meanwhile."""
+        self.position[:] = angles
+        self.speed[:] = velocities
+        for name, values in (("reference", angles), ("speed", velocities), ("acceleration", accelerations)):
+            self._views["loops", name][:] = values
 
     def begin_policy(self, angles: ArrayLike) -> None:
         """An episode begins: the tool's goal is where the tool is; the references stay."""

@@ -19,22 +19,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.sim2real.contract import ContractGroup
-from rookery.sim2real.links.arm_drive import ArmDrive, MotionLimits
+from rookery.sim2real.links.arm_drive import ArmDrive, MotionLimits, SpeedEnvelope
 from rookery.sim2real.links.mailbox import ProcessMailbox
 from rookery.sim2real.runtime.priority import PRIORITY, real_time
 
 PERIOD_S = 0.001
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
 SHARE = 0.95  # of the arm's limits of speed, acceleration and jerk
+MARGIN = (
+    0.15  # rad/s, below the speeds near the ends of joints, which the arm itself is measured by: it swings a little
+)
+ENVELOPE = SpeedEnvelope(
+    (-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196),
+    (2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196),
+    tuple(v + MARGIN for v in (0.30, 0.20, 0.20, 0.30, 0.35, 0.35, 0.35)),
+    (6.0, 2.585, 3.5, 4.0, 17.0, 5.5, 17.0),
+)
 FR3 = MotionLimits(
     (-2.7437, -1.7837, -2.9007, -3.0421, -2.8065, 0.5445, -3.0159),
     (2.7437, 1.7837, 2.9007, -0.1518, 2.8065, 4.5169, 3.0159),
     tuple(SHARE * v for v in (2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26)),
     (SHARE * 10.0,) * 7,
     (SHARE * 5000.0,) * 7,
+    ENVELOPE,
 )
-"""Franka Control Interface documentation, "Robot and interface specifications", FR3, the robot that FCI 10 is for. It allows
-less speed near the ends of its joints, which is not among these numbers."""
+"""Franka Control Interface documentation, "Robot and interface specifications", FR3, the robot that FCI 10 is for. Its speeds
+near the ends of joints are the `position_based_velocity_limits` of franka_description's FR3, as libfranka 0.21 has them."""
 SILENT_S = 0.1  # s without an order after which the arm brakes
 REST_RAD_S = 1e-3  # rad/s, of references that may end a motion
 MOST = 16  # numbers of a command
@@ -202,7 +212,9 @@ class Servo:
                 drive.go(orders.values[: len(q)])
             elif kind == COMMAND:
                 drive.command(orders.values[: drive.size], q, dq)
-        drive.tick(self._cycles)
+        if self._cycles > 1:  # the robot has gone on without us, with its last acceleration
+            drive.resume(*(np.array(x)[self._order] for x in (state.q_d, state.dq_d, state.ddq_d)))
+        drive.tick()
         return self._stopping and bool(np.abs(drive.speed).max() < REST_RAD_S)
 
     def _publish(self, state: Any) -> None:

@@ -11,6 +11,7 @@ import abc
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -40,7 +41,13 @@ FAR_RAD = 6.0  # rad, beyond which a way is no arm's
 
 
 class EntryMotion(abc.ABC):
-    """Takes a vehicle to a policy's beginning and down again."""
+    """Takes a vehicle to a policy's beginning and down again.
+
+    Attributes:
+        disarms: whether a vehicle may disarm by itself on its way down, as autopilots do on the ground.
+    """
+
+    disarms: ClassVar[bool] = True
 
     @abc.abstractmethod
     def begin(self, reading: Reading, now: float) -> None:
@@ -195,6 +202,8 @@ class Homing(EntryMotion):
     Args:
         group: of the contract.
     """
+
+    disarms: ClassVar[bool] = False
 
     def __init__(self, group: ContractGroup) -> None:
         actuation = check_arm(group)

@@ -218,7 +218,8 @@ class Pilot:
 
     def _judge(self, reading: Reading, now: float) -> Fault | None:
         flying = self.phase is Phase.POLICY
-        follows = self.phase in (Phase.ENTRY, Phase.POLICY)  # on the ground, autopilots disarm by themselves
+        down = self.phase is Phase.EXIT and self._entry is not None and self._entry.disarms
+        follows = self.phase is not Phase.ARMED and not down
         return self.filter.check(
             reading, now, self.link.heard, policy=self.policy_stamp if flying else -1.0, misses=self.late,
             target=self.commands.values.get("target") if flying else None, stop=self.commands.stop,
