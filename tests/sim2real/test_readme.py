@@ -6,6 +6,7 @@ import ctypes
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,8 @@ def test_the_commands_of_a_target_run_from_the_folder(target: str, said: str, tm
         (tmp_path / name).write_text(text)
     (commands,) = re.findall(r"```bash\n(.*?)```", (folder / "README.md").read_text(), re.S)
     run = "\n".join(line for line in commands.splitlines() if "mavlink://" not in line)
-    env = {**os.environ, "HOME": str(tmp_path)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "HOME": str(tmp_path), "PATH": path}
     done = subprocess.run(["bash", "-e", "-c", run], cwd=folder, env=env, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
