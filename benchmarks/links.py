@@ -61,7 +61,8 @@ COLUMNS = [
     {"key": "commit", "title": "commit"},
 ]
 METRICS = {
-    "case": "each over loopback with a vehicle of `rookery vehicle`, or with franka-sim 1.1.7, written by others",
+    "case": "each over loopback with a vehicle of `rookery vehicle`, or with franka-sim 1.1.7, written by others; CANopen "
+    "with a SYNC every 8 ms",
     "success": f"drones: mean distance from a random target in the last {SETTLED_S:g} s below {HOVER_M:g} m; arms: tool "
     f"within {REACH_M:g} m of a random goal, or a drawer's handle within {PULLED_M:g} m of its own, at any time, as their "
     f"tasks count it; legs: rms error of a random velocity at most {WALK_M_S:g} m/s; on stairs: at most {CLIMB_M:g} m short of "
@@ -336,7 +337,7 @@ FRANKA_SIM = (lambda p, _: [f"{p}"], FRANKA[1])
 BY_OTHERS = {"host": franka_sim, "words": lambda folder: ["--safety", str(folder / "safety.toml")]}
 CANOPEN = (
     lambda p, _: ["--protocol", "canopen", "--bus", GROUP, "--listen", f"{p + 1}", "--port", f"{p}"],
-    lambda p, _: f"canopen://{GROUP}:{p + 1}?gripper=8&tracker={p}",
+    lambda p, _: f"canopen://{GROUP}:{p + 1}?gripper=8&tracker={p}&sync=8",  # at 4 ms, vehicle and link take most of a core each
 )
 CASES = {
     "mavlink": hover(
