@@ -337,7 +337,7 @@ FRANKA_SIM = (lambda p, _: [f"{p}"], FRANKA[1])
 BY_OTHERS = {"host": franka_sim, "words": lambda folder: ["--safety", str(folder / "safety.toml")]}
 CANOPEN = (
     lambda p, _: ["--protocol", "canopen", "--bus", GROUP, "--listen", f"{p + 1}", "--port", f"{p}"],
-    lambda p, _: f"canopen://{GROUP}:{p + 1}?gripper=8&tracker={p}&sync=8",  # at 4 ms, vehicle and link take most of a core each
+    lambda p, _: f"canopen://{GROUP}:{p + 1}?gripper=8&tracker={p}&sync=8",  # at 4 ms each end takes most of a core
 )
 CASES = {
     "mavlink": hover(
