@@ -1,4 +1,4 @@
-"""franka-sim with its defaults but for the limits, which stop the arm: MJCF, host to bind, UDP port of a tracker, body or "".
+"""franka-sim with its defaults but for the limits, which stop the arm: MJCF, UDP port of a tracker, what that tells as JSON.
 
 It runs in the environment of franka-sim, which wants an older MuJoCo. A thread plays the tracker: the place of the drawer's
 handle, or a fixed place, in the words of table-top tasks.
@@ -38,9 +38,7 @@ def track(server: Any, port: int, first: dict[str, list[float]]) -> None:
         sender.sendto(json.dumps(first | {name: [start[0], start[1] - out, start[2]]}).encode(), ("127.0.0.1", port))
 
 
-with contextlib.suppress(
-    OSError
-):  # as `rookery vehicle` asks for: other programs of the machine would stop it for too long
+with contextlib.suppress(OSError):  # as `rookery vehicle` asks for: other programs would stop it for too long
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(15))
 server = FrankaSimServer(enable_gripper=True, enforce_motion_limits=True)
 threading.Thread(target=track, args=(server, int(sys.argv[2]), json.loads(sys.argv[3])), daemon=True).start()

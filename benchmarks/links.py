@@ -81,6 +81,30 @@ Flown = tuple[dict[str, Any], list[dict[str, Any]], list[float]]
 """The report of `fly`, the rows of its log while the policy acted, and what was watched besides."""
 
 
+@contextlib.contextmanager
+def served(words: Sequence[str], folder: Path, seed: int) -> Iterator[None]:
+    """A vehicle in a process of its own.
+
+    Raises:
+        RookeryError: it does not begin.
+    """
+    process = subprocess.Popen([*ROOKERY, "vehicle", *words, "--seed", str(seed)], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said = ""
+        while "is served" not in said:
+            line = process.stderr.readline()
+            said += line
+            if not line:
+                raise RookeryError(f"the vehicle does not begin: {said.strip()[-300:]}")
+        yield
+        process.send_signal(signal.SIGINT)
+        process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+
+
 @dataclass(frozen=True)
 class Case:
     """A link and what goes over it.
@@ -108,7 +132,7 @@ class Case:
     error: Callable[[Flown], float]
     most: float
     watch: Callable[[int], AbstractContextManager[list[float]]] = lambda port: contextlib.nullcontext([])
-    host: Callable[[Sequence[str], Path, int], AbstractContextManager[None]] = lambda *of: served(*of)
+    host: Callable[[Sequence[str], Path, int], AbstractContextManager[None]] = served
     words: Callable[[Path], Sequence[str]] = lambda folder: ()
 
 
@@ -223,30 +247,6 @@ def free_port() -> int:
             for i in range(3):
                 stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)).bind(("127.0.0.1", port + i))
             return port
-
-
-@contextlib.contextmanager
-def served(words: Sequence[str], folder: Path, seed: int) -> Iterator[None]:
-    """A vehicle in a process of its own.
-
-    Raises:
-        RookeryError: it does not begin.
-    """
-    process = subprocess.Popen([*ROOKERY, "vehicle", *words, "--seed", str(seed)], stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
-        said = ""
-        while "is served" not in said:
-            line = process.stderr.readline()
-            said += line
-            if not line:
-                raise RookeryError(f"the vehicle does not begin: {said.strip()[-300:]}")
-        yield
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
-    finally:
-        process.kill()
-        process.wait()
 
 
 @contextlib.contextmanager

@@ -26,9 +26,7 @@ from rookery.sim2real.runtime.priority import PRIORITY, real_time
 PERIOD_S = 0.001
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
 SHARE = 0.95  # of the arm's limits of speed, acceleration and jerk
-MARGIN = (
-    0.15  # rad/s, below the speeds near the ends of joints, which the arm itself is measured by: it swings a little
-)
+MARGIN = 0.15  # rad/s, below the speeds near the ends of joints: the arm is judged by its measured speed, which swings
 ENVELOPE = SpeedEnvelope(
     (-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196),
     (2.7501, 1.7918, 2.9065, -0.1458, 2.8101, 4.5205, 3.0196),

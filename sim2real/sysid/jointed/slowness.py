@@ -37,9 +37,10 @@ def slow_note(log: JointLog, fitted: str, armature: Array, friction: Array) -> s
 
 def accelerations(log: JointLog) -> Array:
     """[J] rms, rad/s^2, of second differences over SPAN_S, those across a gap of the log left out."""
-    lag = max(1, round(SPAN_S / float(np.median(np.diff(log.time)))))
+    period = float(np.median(np.diff(log.time)))
+    lag = max(1, round(SPAN_S / period))
     span = log.time[2 * lag :] - log.time[: -2 * lag]
-    whole = span < 2.5 * lag * np.median(np.diff(log.time))
+    whole = span < 2.5 * lag * period
     bent = log.position[2 * lag :] - 2.0 * log.position[lag:-lag] + log.position[: -2 * lag]
     if not whole.any():
         return np.full(len(log.joints), np.inf)
