@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -30,14 +29,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from franka_scene import write_scene
 from mcap.reader import make_reader
 from onnx import TensorProto, helper, numpy_helper
 from result_file import RESULTS, measure_tasks
 
 from rookery.cli.main import guarded
 from rookery.sim.errors import RookeryError
-from rookery.sim2real.links import fci
 from rookery.sim2real.links.dds import Participant
 from rookery.sim2real.links.unitree_messages import SPORT_MODE_STATE
 from rookery.sim2real.vehicles.unitree import TRUTH
@@ -257,40 +254,19 @@ def franka_sim(words: Sequence[str], folder: Path, seed: int) -> Iterator[None]:
         RookeryError: there is none, or it does not begin.
     """
     task, port = words
-    python = os.environ.get("ROOKERY_FRANKA_SIM")
-    if not python:
+    if not os.environ.get("ROOKERY_FRANKA_SIM"):
         raise RookeryError("no franka-sim: ROOKERY_FRANKA_SIM is to name the Python of its environment.")
-    seen = write_scene(task, folder / "scene.xml", seed)
-    (folder / "safety.toml").write_text(NO_NOISE)
-    command = [
-        python,
-        str(Path(__file__).with_name("franka_sim_server.py")),
-        str(folder / "scene.xml"),
-        port,
-        json.dumps(seen),
-    ]
+    start = Path(__file__).parent / "peers" / "franka_sim_start.py"
+    command = [sys.executable, str(start), task, str(folder), port, str(seed)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None
-        end = time.monotonic() + SERVED_S
-        while process.stdout.readline().strip() != "ready" or not _answers():
-            if process.poll() is not None or time.monotonic() > end:
-                raise RookeryError("franka-sim does not begin.")
-        time.sleep(1.0)  # it takes a first client while it still falls into its home
+        if not any(line.strip() == "ready" for line in process.stdout):
+            raise RookeryError("franka-sim does not begin.")
         yield
     finally:
         process.kill()
         process.wait()
-
-
-def _answers() -> bool:
-    """Whether something takes clients of FCI, in the next half minute."""
-    end = time.monotonic() + 30.0
-    while time.monotonic() < end:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", fci.PORT), 1.0):
-            return True
-        time.sleep(0.2)
-    return False
 
 
 @cache
@@ -330,8 +306,6 @@ def one_matrix(out: Path) -> None:
 
 GROUP = "239.74.163.2"
 PIT = ["--task-config", "terrain=stairs_up", f"terrain_step_m={STEP_M}", "terrain_rows=1", "terrain_columns=1"]
-NO_NOISE = "[limits]\nclock_ms = 0\nfrozen_ms = 0\nstale_ms = 1000\nsilent_ms = 1000\npolicy_ms = 1000\nmisses = 200\n"
-"""franka-sim has no noise, so that a robot at rest looks frozen, and its clock is slow on a busy machine."""
 FRANKA = (lambda p, _: ["--protocol", "fci", "--port", f"{p}"], lambda p, _: f"franka://127.0.0.1?tracker={p}")
 FRANKA_SIM = (lambda p, _: [f"{p}"], FRANKA[1])
 BY_OTHERS = {"host": franka_sim, "words": lambda folder: ["--safety", str(folder / "safety.toml")]}

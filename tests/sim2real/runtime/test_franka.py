@@ -40,12 +40,10 @@ from tests.sim2real.runtime.processes import (
 )
 from tests.sim2real.runtime.reaches import vehicle as arm_vehicle
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+START = Path(__file__).parents[3] / "benchmarks/peers/franka_sim_start.py"
 CLIENT = Path(__file__).with_name("franka_client.py")
 FRANKA_SIM = "ROOKERY_FRANKA_SIM"
 """Names the Python of an environment with franka-sim, which wants an older MuJoCo than this package."""
-SLOW = "[limits]\nclock_ms = 0\nfrozen_ms = 0\nstale_ms = 1000\nsilent_ms = 1000\npolicy_ms = 1000\nmisses = 200\n"
-"""franka-sim has no noise, so that a robot at rest looks frozen, and its clock is slow on a busy machine."""
 
 
 def steps(log: Path, phase: str = "policy") -> list[dict[str, Any]]:
@@ -56,12 +54,10 @@ def steps(log: Path, phase: str = "policy") -> list[dict[str, Any]]:
     return [row for row in rows if row["phase"] == phase]
 
 
-def nearest(log: Path, what: str, goal: Any = None) -> float:
+def nearest(log: Path, what: str) -> float:
     """m, the least distance of something from the goal while the policy acted."""
     rows = [row["state"] | row["estimates"] for row in steps(log)]
-    return min(
-        float(np.linalg.norm(np.subtract(row[what], row["goal's position"] if goal is None else goal))) for row in rows
-    )
+    return min(float(np.linalg.norm(np.subtract(row[what], row["goal's position"]))) for row in rows)
 
 
 @pytest.mark.slow
@@ -138,27 +134,18 @@ def test_the_arm_stops_when_the_runtime_is_killed(reach_bundle: Path) -> None:
 
 
 @contextlib.contextmanager
-def franka_sim(task: str, folder: Path) -> Iterator[tuple[int, list[float]]]:
-    """A served franka-sim with the task's furniture: port of its tracker, and the goal."""
-    python = os.environ.get(FRANKA_SIM)
-    if not python:
+def franka_sim(task: str, folder: Path) -> Iterator[int]:
+    """A served franka-sim with the task's furniture, and its limits for the filter in a folder: port of its tracker."""
+    if not os.environ.get(FRANKA_SIM):
         pytest.skip(f"{FRANKA_SIM} names no environment with franka-sim")
-    scene, port = folder / "scene.xml", free_port()
-    seen = json.loads(subprocess.check_output([sys.executable, str(BENCHMARKS / "franka_scene.py"), task, str(scene)]))
-    goal = seen.pop("goal's position")
-    command = [python, str(BENCHMARKS / "franka_sim_server.py"), str(scene), str(port), json.dumps(seen)]
+    port = free_port()
+    command = [sys.executable, str(START), task, str(folder), str(port)]
     with alone():
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
             assert process.stdout is not None
-            assert process.stdout.readline().strip() == "ready"
-            end = time.monotonic() + 30.0
-            while time.monotonic() < end:
-                with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", fci.PORT), 1.0):
-                    break
-                time.sleep(0.2)
-            time.sleep(1.0)
-            yield port, goal
+            assert any(line.strip() == "ready" for line in process.stdout)
+            yield port
         finally:
             process.kill()
             process.wait()
@@ -176,15 +163,20 @@ def test_a_policy_does_its_task_on_franka_sim(
     name: str, task: str, what: str, radius: float, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """A simulator written by others, which stops where a limit of motion is broken."""
-    log, slow = tmp_path / "flight.mcap", tmp_path / "slow.toml"
-    slow.write_text(SLOW)
-    with franka_sim(task, tmp_path) as (port, goal):
-        words = ["--link", f"franka://127.0.0.1?tracker={port}", "--log", str(log), "--safety", str(slow)]
-        said = ",".join(map(str, goal))
-        code, report = fly(request.getfixturevalue(name), *words, "--command", f"goal={said}", seconds=5.0)
+    log = tmp_path / "flight.mcap"
+    with franka_sim(task, tmp_path) as port:
+        words = [
+            "--link",
+            f"franka://127.0.0.1?tracker={port}",
+            "--log",
+            str(log),
+            "--safety",
+            str(tmp_path / "safety.toml"),
+        ]
+        code, report = fly(request.getfixturevalue(name), *words, seconds=5.0)
     (one,) = report["vehicles"]
     assert (code, one["fault"]) == (0, None)
-    assert nearest(log, what, goal) < radius
+    assert nearest(log, what) < radius
 
 
 @pytest.mark.slow

@@ -19,6 +19,8 @@ os.environ["FR3_MJCF"] = sys.argv[1]
 
 from franka_sim.franka_sim_server import FrankaSimServer
 
+PORT = 1337  # of FCI
+
 
 def track(server: Any, port: int, first: dict[str, list[float]]) -> None:
     """Send what a camera would see at 100 Hz."""
@@ -38,9 +40,21 @@ def track(server: Any, port: int, first: dict[str, list[float]]) -> None:
         sender.sendto(json.dumps(first | {name: [start[0], start[1] - out, start[2]]}).encode(), ("127.0.0.1", port))
 
 
+def tell(seconds: float = 30.0) -> None:
+    """Say that clients are taken, or end."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", PORT), 1.0):
+            time.sleep(1.0)  # it takes a first client while it still falls into its home
+            print("ready", flush=True)
+            return
+        time.sleep(0.2)
+    os._exit(1)
+
+
 with contextlib.suppress(OSError):  # as `rookery vehicle` asks for: other programs would stop it for too long
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(15))
 server = FrankaSimServer(enable_gripper=True, enforce_motion_limits=True)
 threading.Thread(target=track, args=(server, int(sys.argv[2]), json.loads(sys.argv[3])), daemon=True).start()
-print("ready", flush=True)
+threading.Thread(target=tell, daemon=True).start()
 server.start()

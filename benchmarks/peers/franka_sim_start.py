@@ -1,4 +1,7 @@
-"""Write the scene of a table-top task as the MJCF that franka-sim simulates: python franka_scene.py TASK FILE
+"""Become franka-sim with the scene of a table-top task: python franka_sim_start.py TASK FOLDER PORT [SEED]
+
+FOLDER takes scene.xml and safety.toml, which is for `rookery fly --safety`; PORT is that of the link's tracker. It says "ready"
+once clients are taken. ROOKERY_FRANKA_SIM names the Python of franka-sim's environment.
 
 franka-sim drives an arm of its own accord, in an older MuJoCo: drives go, open fingers are fixed, and so is furniture where the
 task's first episode has it.
@@ -7,6 +10,7 @@ task's first episode has it.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -14,6 +18,9 @@ import mujoco
 import numpy as np
 
 import rookery
+
+SAFETY = "[limits]\nclock_ms = 0\nfrozen_ms = 0\nstale_ms = 1000\nsilent_ms = 1000\npolicy_ms = 1000\nmisses = 200\n"
+"""franka-sim has no noise, so that a robot at rest looks frozen, and its clock is slow on a busy machine."""
 
 
 def write_scene(task: str, path: Path, seed: int = 0) -> dict[str, list[float]]:
@@ -57,4 +64,9 @@ def write_scene(task: str, path: Path, seed: int = 0) -> dict[str, list[float]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(write_scene(sys.argv[1], Path(sys.argv[2]))))
+    task, folder, port = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
+    seen = write_scene(task, folder / "scene.xml", *map(int, sys.argv[4:]))
+    (folder / "safety.toml").write_text(SAFETY)
+    server = Path(__file__).with_name("franka_sim_server.py")
+    words = [os.environ["ROOKERY_FRANKA_SIM"], str(server), str(folder / "scene.xml"), port, json.dumps(seen)]
+    os.execv(words[0], words)
