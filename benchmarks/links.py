@@ -387,7 +387,7 @@ def episode(name: str, seed: int) -> dict[str, Any]:
     good = vehicle["fault"] is None and error is not None and error <= case.most
     timing = told[0]["timing"]
     out = {
-        "good": good, "error": error, "fault": vehicle["fault"], "jitter_ms": timing["jitter_ms"][1],
+        "good": good, "error": error, "fault": vehicle["fault_text"], "jitter_ms": timing["jitter_ms"][1],
         "age_ms": timing["age_ms"][0], "cycle_us": timing["cycle_us"][0],
     }  # fmt: skip
     print(f"{name} {seed}: {out}", flush=True)

@@ -350,7 +350,7 @@ def _report(
             "link": pilot.link.url, "family": family_of(pilot.controller.spec),
             "policy_s": round(count * pilot.controller.control_dt, 3),
             "distance_m": mean, "largest_distance_m": max(distances, default=None), "fault": fault,
-            "entry_failed": pilot.entry_failed, "on_ground": pilot.on_ground,
+            "fault_text": pilot.fault_text, "entry_failed": pilot.entry_failed, "on_ground": pilot.on_ground,
             "success": None if _asks_another(pilot) else pilot.link.success,
             "connection": dict(pilot.link.statistics()),
             "velocity_error": math.sqrt(sum(e * e for e in off) / len(off)) if off else None,

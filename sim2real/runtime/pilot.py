@@ -123,6 +123,7 @@ class Pilot:
         self.seconds = seconds
         self.phase = Phase.IDLE
         self.fault: Fault | None = None
+        self.fault_text: str | None = None
         self.entry_failed = False  # it took too long, so that the policy has not acted
         self.on_ground: bool | None = (
             None  # when the policy last acted: a drone stood, a jointed robot lay; None if not told
@@ -165,7 +166,7 @@ class Pilot:
         if self.phase is not Phase.CHECKED:
             raise RookeryError(f"the vehicle is {self.phase.value}: check it before it is armed.")
         self.filter.reset()
-        self.fault = None
+        self.fault = self.fault_text = None
         self.entry_failed = False
         self.on_ground = None
         self._command = None
@@ -325,8 +326,8 @@ class Pilot:
 
     def _emergency(self, fault: Fault, mode: str = "") -> None:
         self.fault = fault
-        said = f"{fault} ({mode})" if mode else str(fault)
-        self._to(Phase.EMERGENCY, f"{said}: {self.settings.reactions[fault.name]}")
+        self.fault_text = f"{fault} ({mode})" if mode else str(fault)
+        self._to(Phase.EMERGENCY, f"{self.fault_text}: {self.settings.reactions[fault.name]}")
 
     def _react(self, reading: Reading | None, now: float) -> None:
         assert self.fault is not None

@@ -2,7 +2,8 @@
 hand on port 1338. What FCI does not say, the places of objects, goes out by UDP as a tracker's (sim2real/links/tracker.py).
 
 It takes motions by joint positions, as `start_joint_position_control` of libfranka makes them, with all checks of the robot's
-own controller (motion_monitor.py). One client at a time, as on the robot.
+own controller (motion_monitor.py). Positions that come too late, which answer an older state than the last, are dropped (FCI
+documentation, "Network"). One client at a time, as on the robot.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rookery.sim2real.vehicles.urdf import arm_urdf
 
 PATIENCE_S = 0.01
 """s of the machine's clock, that a step waits for the answer to the state before it, where the one before was answered: a busy
-machine slows the robot down and does not make it lose packets."""
+machine slows the robot down and does not make it lose packets. Else it waits for a period."""
 HAND_STEPS = 10  # between two states of the hand
 WINDOW = 100  # states, of which the share of answered ones is reported
 REST_RAD_S = 0.01  # rad/s, of what was commanded, at which a motion may end
@@ -156,7 +157,8 @@ class FciArm:
         self._tracker = ObjectTracker(objects_of(vehicle), station)
         self.where += self._tracker.where
         self._peer: Peer | None = None
-        self._sent = self._answered = 0  # numbers of states
+        self._sent = 0  # number of the last state
+        self._before = 0  # that of the last one before the motion
         self._window: deque[bool] = deque(maxlen=WINDOW)
         self._move: int | None = None  # number of the command to move, while its motion runs
         self._steps = 0
@@ -180,15 +182,17 @@ class FciArm:
         self._await()
 
     def _await(self) -> None:
-        """The newest joint positions; wait for them a little."""
-        waits = self._sent > 0 and (not self._window or self._window[-1])
-        end = time.monotonic() + (PATIENCE_S if waits else 0.0)
+        """The joint positions that answer the last state; wait for them a little."""
+        if self._sent == self._before:
+            return
+        patient = not self._window or self._window[-1]
+        end = time.monotonic() + (PATIENCE_S if patient else self.vehicle.period)
         newest: Any = None
         while True:
             for data, _ in self._udp.receive(self.vehicle.now):
                 command = fci.command(data)
-                if command is not None and command["message_id"] > self._answered:
-                    newest, self._answered = command, int(command["message_id"])
+                if command is not None and command["message_id"] == self._sent:
+                    newest = command
             if newest is not None or time.monotonic() >= end or not self._robot.there:
                 break
             select.select([self._udp.socket], [], [], max(0.0, end - time.monotonic()))
@@ -280,7 +284,7 @@ class FciArm:
         self._robot.send(fci.message(fci.CONNECT, number, struct.pack("<BH", 0 if fits else 1, fci.VERSION)))
         if fits:
             self._peer = (self._robot.peer, port)
-            self._sent = self._answered = 0
+            self._sent = self._before = 0
 
     def _begin(self, number: int, payload: bytes) -> None:
         if len(payload) < 8 or struct.unpack_from("<II", payload)[1] != fci.JOINT_POSITION - 1:
@@ -291,7 +295,7 @@ class FciArm:
             return
         self.vehicle.arm()
         self._move = number
-        self._answered = self._sent
+        self._before = self._sent
         self._window.clear()
         self._answer(fci.MOVE, number, fci.MOTION_STARTED)
 

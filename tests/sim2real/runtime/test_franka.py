@@ -23,7 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.robots.manipulators.panda import PANDA
+from rookery.sim2real.contract import ContractGroup
 from rookery.sim2real.links import fci, tracker
+from rookery.sim2real.links.arm_drive import ArmDrive
+from rookery.sim2real.links.franka_servo import FR3, PERIOD_S
 from rookery.sim2real.links.mailbox import ProcessMailbox
 from rookery.sim2real.vehicles.fci import FciArm
 from rookery.sim2real.vehicles.urdf import arm_urdf
@@ -306,6 +309,32 @@ def test_a_motion_ends_at_rest(client: Client) -> None:
         assert client.state()["robot_mode"][0] == mode
         assert client.tcp.recv(16)[fci.HEADER.size] == status  # the motion's own answer
     assert client.vehicle.error == "joint_motion_generator_velocity_discontinuity"
+
+
+def test_positions_that_come_too_late_are_dropped(client: Client, reach_group: ContractGroup) -> None:
+    """FCI's documentation, "Network": a client that is late for up to 20 cycles goes on from where the robot has gone."""
+    client.hello()
+    to = ("127.0.0.1", client.server._udp.socket.getsockname()[1])
+    assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48))[0] == fci.MOTION_STARTED
+    drive, rng = ArmDrive(reach_group, PERIOD_S, FR3), np.random.default_rng(0)
+    drive.start(client.newest["q_d"][0])
+    row, seen, late, fastest = np.zeros(1, fci.COMMAND), int(client.newest["message_id"][0]), 0, 0.0
+    for cycle in range(1500):
+        if cycle % 300 == 0:
+            drive.go(client.vehicle.monitor.position + rng.uniform(-0.3, 0.3, 7))
+        state = client.newest[0]
+        if state["message_id"] - seen > 1:
+            drive.resume(state["q_d"], state["dq_d"], state["ddq_d"])
+        seen = int(state["message_id"])
+        row["message_id"], row["q_c"] = seen, drive.tick()
+        if cycle % 17 == 16:
+            late += 1
+            client.run(int(rng.integers(1, 15)))
+        client.udp.sendto(row.tobytes(), to)
+        client.run()
+        assert client.vehicle.error == ""
+        fastest = max(fastest, np.abs(client.vehicle.monitor.velocity).max())
+    assert (late, fastest > 0.3) == (1500 // 17, True)
 
 
 def test_a_motion_that_is_stopped_is_told_that_it_was_preempted(client: Client) -> None:
