@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["ActionSpec", "Discrete"]
 
@@ -44,6 +44,9 @@ class ActionSpec:
         neutral: the normalized values that a robot at rest would take (hover, hold the pose); trainers start there.
         choices: the discrete components.
         masked: not every option is allowed at all times: `Env.action_mask` says which are.
+        read_by: for each continuous component the option that alone reads it, as an index into the options of all choices side
+            by side, or -1 where it is read whatever is chosen; empty for that everywhere. It matters to learning alone: two
+            actions that differ in what the chosen option does not read are the same.
     """
 
     kind: str
@@ -54,6 +57,7 @@ class ActionSpec:
     neutral: tuple[float, ...] = ()
     choices: tuple[Discrete, ...] = ()
     masked: bool = False
+    read_by: tuple[int, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         sizes = {len(self.names), len(self.low), len(self.high), len(self.units), len(self.neutral)}
@@ -64,6 +68,10 @@ class ActionSpec:
             raise ValueError(f"ActionSpec {self.kind!r}: components must have different names, got {names}.")
         if not names:
             raise ValueError(f"ActionSpec {self.kind!r} has no component: give names of numbers, or choices.")
+        if self.read_by and len(self.read_by) != len(self.names):
+            raise ValueError(
+                f"ActionSpec {self.kind!r}: read_by has {len(self.read_by)} of {len(self.names)} components."
+            )
         if self.masked and not self.choices:
             raise ValueError(f"ActionSpec {self.kind!r} is masked and has no choices.")
 

@@ -42,8 +42,8 @@ def group_json(group: Group) -> dict[str, Any]:
 
 
 def _action(spec: ActionSpec) -> dict[str, Any]:
-    """The control mode; what choices add is written where there are some alone."""
-    out = {k: v for k, v in plain(spec).items() if k not in ("choices", "masked")}
+    """The control mode; what choices add is written where there are some alone, and `read_by`, of trainings, nowhere."""
+    out = {k: v for k, v in plain(spec).items() if k not in ("choices", "masked", "read_by")}
     if spec.choices:
         out |= {"choices": plain(spec.choices), "row": ROW}
     if spec.masked:

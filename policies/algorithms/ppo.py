@@ -264,7 +264,7 @@ class PPO(Algorithm):
         assert isinstance(sums, Tensor)
         for worker in learner.workers[1:]:
             learner.gradients += worker.gradients
-        if not self.policy_frozen:
+        if not self.policy_frozen and not learner.head.partial:
             # d entropy / d log std = 1, in equal shares from all processes
             learner.workers[0].log_std_grad -= self.config.entropy_coef / self.reduction.size
         if learner.symmetry is not None:

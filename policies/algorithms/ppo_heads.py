@@ -2,11 +2,13 @@
 
 `Gaussian` is for continuous actions. `Mixed` has categorical heads before that, one for each choice of the action: the choices
 and the continuous components are independent given the observation, so that log-probabilities, entropies and divergences add
-up. Those of choices are exact.
+up. Those of choices are exact. Components that the chosen options do not read have no part in anything (as in hybrid PPO, Fan
+et al. 2019, arXiv 1903.01344): they would add their noise to the ratio.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +22,7 @@ from rookery.sim.specs import ActionSpec
 
 MAX_LOG_RATIO = 20.0
 """Limit of log(p_new / p_old), so that the ratio stays finite in float32."""
+HALF_LOG_2_PI_E = 0.5 * math.log(2.0 * math.pi * math.e)
 
 
 class Comparison(NamedTuple):
@@ -32,6 +35,7 @@ class Comparison(NamedTuple):
         log_probs: [G, R, C] of the options; None without choices.
         chosen: [G, R, K] indices of the options taken; None without choices.
         gaussian: [G, R] the continuous components' part of `log_ratio`; None without choices.
+        reading: [G, R, D_c] 1 for components that have a part, else 0; None where all have.
     """
 
     log_ratio: Tensor
@@ -40,13 +44,19 @@ class Comparison(NamedTuple):
     log_probs: Tensor | None = None
     chosen: Tensor | None = None
     gaussian: Tensor | None = None
+    reading: Tensor | None = None
 
 
 class Gaussian:
     """Independent normal distributions, whose standard deviations do not depend on the observation.
 
     With z = (action - mean) / std: d log p / d mean = z / std, d log p / d log std = z^2 - 1.
+
+    Attributes:
+        partial: the entropy's gradient by log_std depends on the actions, and is part of `gradient`; else it is 1.
     """
+
+    partial = False
 
     def start(self, roll: ActionDraws, generator: torch.Generator, reduction: Reduction) -> None:
         """Draw the noise of a rollout."""
@@ -79,12 +89,22 @@ class Gaussian:
             entropy_coef: of the entropy that depends on the outputs, of which there is none.
         """
         out = seen.z.mul_(torch.exp(-log_std)).mul_(by_log_prob)
-        worker.log_std_grad += seen.z_squared.sub_(1.0).mul_(by_log_prob).sum(1, keepdim=True)
+        by_log_std = seen.z_squared.sub_(1.0 if seen.reading is None else seen.reading).mul_(by_log_prob)
+        worker.log_std_grad += by_log_std.sum(1, keepdim=True)
         return out
 
     def divergence(self, seen: Comparison, ratio: Tensor, s: Samples) -> Tensor:
         """Estimates [G, R] of the divergence of the new policy from the old; overwrites `ratio`."""
         return ratio.sub_(1.0).sub_(seen.log_ratio)
+
+    def entropy(self, log_probs: Tensor | None, log_std: Tensor) -> Tensor:
+        """Entropy, nats: [G, R], or [G, 1] where it is that of all rows.
+
+        Args:
+            log_probs: [G, R, C] of the options; None without choices.
+            log_std: [G, 1, D_c].
+        """
+        return (log_std + HALF_LOG_2_PI_E).sum(-1)
 
 
 class Mixed(Gaussian):
@@ -96,6 +116,7 @@ class Mixed(Gaussian):
 
     def __init__(self, spec: ActionSpec) -> None:
         self.choices = Choices(spec)
+        self.partial = self.choices.read_by is not None
 
     def start(self, roll: ActionDraws, generator: torch.Generator, reduction: Reduction) -> None:
         super().start(roll, generator, reduction)
@@ -111,7 +132,9 @@ class Mixed(Gaussian):
 
     def log_prob(self, rows: Any, roll: ActionDraws, log_std: Tensor) -> Tensor:
         chosen = rows(roll.action)[..., : self.choices.count]
-        return super().log_prob(rows, roll, log_std) + self.choices.log_prob(rows(roll.choice_log_probs), chosen)
+        noise, reading = rows(roll.noise), self.choices.reading(chosen)
+        gaussian = _density(noise.square(), log_std, reading)
+        return gaussian + self.choices.log_prob(rows(roll.choice_log_probs), chosen)
 
     def compare(self, outputs: Tensor, s: Samples, log_std: Tensor) -> Comparison:
         assert s.choice_log_probs is not None
@@ -120,19 +143,24 @@ class Mixed(Gaussian):
         chosen = s.action[..., :count]
         before = self.choices.log_prob(s.choice_log_probs, chosen)
         z = (s.action[..., count:] - outputs[..., options:]).mul_(torch.exp(-log_std))
+        reading = self.choices.reading(chosen)
+        if reading is not None:
+            z *= reading
         z_squared = z.square()
-        gaussian = -0.5 * z_squared.sum(-1) - log_std.sum(-1) - (s.log_prob - before)
+        gaussian = _density(z_squared, log_std, reading) - (s.log_prob - before)
         log_ratio = (self.choices.log_prob(log_probs, chosen) - before + gaussian).clamp_(max=MAX_LOG_RATIO)
-        return Comparison(log_ratio, z, z_squared, log_probs, chosen, gaussian)
+        return Comparison(log_ratio, z, z_squared, log_probs, chosen, gaussian, reading)
 
     def gradient(
         self, seen: Comparison, by_log_prob: Tensor, weight: Any, worker: Worker, log_std: Tensor, entropy_coef: float
     ) -> Tensor:
-        """As of `Gaussian`; the entropy of the choices has its part in it."""
+        """As of `Gaussian`; the entropy of the choices has its part in it, and that of components that are read."""
         assert seen.log_probs is not None and seen.chosen is not None
         logits = self.choices.log_prob_gradient(seen.log_probs, seen.chosen) * by_log_prob
         if entropy_coef:
             weight = weight.unsqueeze(2) if isinstance(weight, Tensor) else weight
+            if seen.reading is not None:
+                worker.log_std_grad -= entropy_coef * (weight * seen.reading).sum(1, keepdim=True)
             logits -= entropy_coef * weight * self.choices.entropy_gradient(seen.log_probs)
         return torch.cat((logits, super().gradient(seen, by_log_prob, weight, worker, log_std, entropy_coef)), -1)
 
@@ -141,6 +169,19 @@ class Mixed(Gaussian):
         assert seen.log_probs is not None and seen.gaussian is not None and s.choice_log_probs is not None
         exact = self.choices.divergence(s.choice_log_probs, seen.log_probs)
         return exact + (seen.gaussian.clamp(max=MAX_LOG_RATIO).exp() - 1.0 - seen.gaussian)
+
+    def entropy(self, log_probs: Tensor | None, log_std: Tensor) -> Tensor:
+        assert log_probs is not None
+        gaussian, read = log_std + HALF_LOG_2_PI_E, self.choices.read(log_probs)
+        if read is not None:
+            gaussian = gaussian * read
+        return self.choices.entropy(log_probs) + gaussian.sum(-1)
+
+
+def _density(z_squared: Tensor, log_std: Tensor, reading: Tensor | None) -> Tensor:
+    """[G, R] log-density of normal components without the constant, of those that count."""
+    deviations = log_std if reading is None else log_std * reading
+    return -0.5 * (z_squared if reading is None else z_squared * reading).sum(-1) - deviations.sum(-1)
 
 
 def head_of(spec: ActionSpec) -> Gaussian:

@@ -18,7 +18,7 @@ from torch import Tensor
 from rookery.policies.algorithms.chains import observation_norm, policy_chains
 from rookery.policies.algorithms.mirror import symmetry_of
 from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.algorithms.ppo_heads import MAX_LOG_RATIO, Mixed, head_of
+from rookery.policies.algorithms.ppo_heads import MAX_LOG_RATIO, head_of
 from rookery.policies.algorithms.ppo_memory import RolloutMemory
 from rookery.policies.algorithms.ppo_reference import ReferencePolicy
 from rookery.policies.algorithms.ppo_targets import samples_of
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 CHUNK_ROWS, CHUNK_SEQUENCES = 2048, 256
 """Rows, or sequences with memory, that go through a network at once on a CPU: their activations stay in a core's cache."""
 
-HALF_LOG_2_PI_E = 1.4189385  # nats, entropy of a standard normal distribution
 WORKER_ROWS = 512
 """Least rows of a minibatch that are worth a thread."""
 
@@ -290,16 +289,11 @@ class GroupLearner:
 
     def entropy(self) -> Tensor:
         """Entropy of the policy, nats: mean over independent sets of weights and, of choices, over the rollout."""
-        gaussian = self.gaussian_entropy()
         roll = self.rollout
-        if roll.choice_log_probs is None or not isinstance(self.head, Mixed):
-            return gaussian
-        choices = self.head.choices.entropy(roll.choice_log_probs)
-        return gaussian + (choices.mean() if roll.active is None else choices[roll.active].mean())
-
-    def gaussian_entropy(self) -> Tensor:
-        """Entropy of the continuous components, nats."""
-        return (self.log_std + HALF_LOG_2_PI_E).sum(-1).mean()
+        if roll.choice_log_probs is None:
+            return self.head.entropy(None, self.log_std).mean()
+        out = self.head.entropy(self.rows(roll.choice_log_probs), self.log_std)
+        return out.mean() if roll.active is None else out[self.rows(roll.active.unsqueeze(-1)).squeeze(-1)].mean()
 
     def rows(self, x: Tensor) -> Tensor:
         """[..., A, k] as rows [G, R, k]."""

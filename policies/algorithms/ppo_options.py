@@ -28,7 +28,6 @@ from torch import Tensor
 
 from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.algorithms.ppo_targets import final_values
-from rookery.policies.nn.choices import Choices
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import ActionDraws, Rollout, Samples, moments
 from rookery.policies.training.reduction import ALONE
@@ -315,10 +314,7 @@ class OptionLearner(GroupLearner):
         self.carried["has"][index] = True
 
     def entropy(self) -> Tensor:
-        gaussian = super().gaussian_entropy()
-        if self._learned is None:
-            return gaussian
-        return gaussian + Choices(self.spec.action).entropy(self._learned).mean()
+        return self.head.entropy(self._learned, self.log_std).mean()
 
     # Keeping
 

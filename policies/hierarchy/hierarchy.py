@@ -244,8 +244,9 @@ def _action(
     names: list[str] = []
     bounds: Bounds = []
     units: list[str] = []
+    read_by: list[int] = []
     places: dict[str, dict[str, list[Any]]] = {}
-    for name, skill in skills.skills.items():
+    for option, (name, skill) in enumerate(skills.skills.items()):
         places[name] = {}
         if skill.policy == CONTROLLER:
             continue
@@ -265,6 +266,7 @@ def _action(
                     names.append(f"{name}.{term}[{i}]")
                     bounds.append(value)
                     units.append(_unit(terms[term], i))
+                    read_by.append(option)
                 places[name][term] = found
     choices = (Discrete("skill", tuple(skills.skills)),) if len(skills.skills) > 1 else ()
     if not names and not choices:
@@ -273,7 +275,8 @@ def _action(
         )
     low, high = (tuple(b[k] for b in bounds) for k in (0, 1))
     rest = tuple(2.0 * (min(max(0.0, a), b) - a) / (b - a) - 1.0 for a, b in bounds)
-    return ActionSpec(KIND, tuple(names), low, high, tuple(units), rest, choices), places
+    reading = tuple(read_by) if choices else ()
+    return ActionSpec(KIND, tuple(names), low, high, tuple(units), rest, choices, read_by=reading), places
 
 
 def _unit(term: Term, i: int) -> str:

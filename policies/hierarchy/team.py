@@ -59,5 +59,6 @@ def _high(own: Group, agents: int) -> Group:
         spec.neutral * agents,
         tuple(replace(choice, name=f"{i}.{choice.name}") for i in range(agents) for choice in spec.choices),
         spec.masked,
+        tuple(option if option < 0 else option + i * spec.options for i in range(agents) for option in spec.read_by),
     )
     return replace(own, count=own.count // agents, observation=terms, history=1, action=action)

@@ -25,6 +25,7 @@ class Choices:
     Attributes:
         count: K.
         options: C.
+        read_by: see `ActionSpec`, with C for what is read whatever is chosen; None where all numbers are.
     """
 
     def __init__(self, spec: ActionSpec) -> None:
@@ -32,6 +33,10 @@ class Choices:
         self.count = len(spec.choices)
         self.options = spec.options
         self._sizes = [len(c.options) for c in spec.choices]
+        self._first = torch.tensor([0, *self._sizes[:-1]]).cumsum(0)
+        self.read_by: Tensor | None = None
+        if any(option >= 0 for option in spec.read_by):
+            self.read_by = torch.tensor([self.options if option < 0 else option for option in spec.read_by])
 
     def _split(self, x: Tensor) -> tuple[Tensor, ...]:
         """[..., C] as one [..., n_k] for each choice."""
@@ -73,6 +78,22 @@ class Choices:
         """Log-probability [...] of indices [..., K]."""
         parts = zip(self._split(log_probs), chosen.long().unbind(-1), strict=True)
         return torch.stack([part.gather(-1, index.unsqueeze(-1)).squeeze(-1) for part, index in parts]).sum(0)
+
+    def reading(self, chosen: Tensor) -> Tensor | None:
+        """[..., D_c] 1 where the options chosen [..., K] read a continuous component, else 0; None where they read all."""
+        if self.read_by is None:
+            return None
+        taken = torch.zeros(*chosen.shape[:-1], self.options + 1, device=chosen.device)
+        taken[..., -1] = 1.0
+        taken.scatter_(-1, chosen.long() + self._first.to(chosen.device), 1.0)
+        return taken[..., self.read_by.to(chosen.device)]
+
+    def read(self, log_probs: Tensor) -> Tensor | None:
+        """[..., D_c] probabilities that a continuous component is read; None where all are."""
+        if self.read_by is None:
+            return None
+        p = torch.cat((log_probs.exp(), torch.ones_like(log_probs[..., :1])), -1)
+        return p[..., self.read_by.to(p.device)]
 
     def entropy(self, log_probs: Tensor) -> Tensor:
         """Entropy of the choices together, nats [...]."""

@@ -186,3 +186,22 @@ class Darts(Process):
 
     def observe(self) -> Tensor:
         return torch.nn.functional.one_hot(self.place, 3)
+
+
+class Quivers(Darts):
+    """Each board has a throw of its own, and all one height, whose best value is 0.4 m.
+
+    Best: as of Darts, at that height.
+    """
+
+    def __init__(self, num_envs: int = 64, seed: int = 0) -> None:
+        names = tuple(f"{board}.{axis}" for board in "abc" for axis in "xy")
+        numbers = (*names, "height"), (-1.0,) * 7, (1.0,) * 7, ("m",) * 7, (0.0,) * 7
+        choices = (Discrete("board", ("a", "b", "c")),)
+        spec = ActionSpec("throw", *numbers, choices=choices, read_by=(0, 0, 1, 1, 2, 2, -1))
+        Process.__init__(self, num_envs, 3, spec, 5, seed)
+
+    def act(self, action: Tensor) -> Tensor:
+        board, height = action[:, 0].long(), action[:, 7].clamp(-1.0, 1.0)
+        throw = action[:, 1:7].unflatten(-1, (3, 2))[torch.arange(self.num_envs), board]
+        return super().act(torch.cat((action[:, :1], throw), -1)) - (height - 0.4).square()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from policies_choices import Corridor, Darts, Locks, Process
+from policies_choices import Corridor, Darts, Locks, Process, Quivers
 from policies_toy import assert_resumes, train
 from sampled import slow_but
 from torch.distributions import Categorical, Normal, kl_divergence
@@ -32,7 +32,7 @@ CONFIG = PPOConfig(
     learning_rate=3e-3,
     initial_std=0.4,
 )
-KINDS = (Corridor, Locks, Darts)
+KINDS = (Corridor, Locks, Darts, Quivers)
 TASKS = pytest.mark.parametrize("task", KINDS)
 
 
@@ -97,9 +97,9 @@ def test_gradients_of_the_loss_equal_autograd(task, frozen):
     with torch.no_grad():
         figures = ppo.loss_gradients(learner, worker, samples, slice(0, rows), rows)
         outputs = worker.mean_action(samples).clone()
-    worker.log_std_grad -= 0.0 if frozen else config.entropy_coef  # as PPO.learn does
-
     spec = learner.spec.action
+    if not spec.read_by and not frozen:
+        worker.log_std_grad -= config.entropy_coef  # as PPO.learn does
     outputs.requires_grad_()
     log_std = learner.log_std.detach().clone().requires_grad_()
     allowed = samples.choice_log_probs > -torch.inf
@@ -110,10 +110,14 @@ def test_gradients_of_the_loss_equal_autograd(task, frozen):
     count = len(sizes)
     action = samples.action
     log_prob = sum(h.log_prob(action[..., k].long()) for k, h in enumerate(heads))
-    numbers = normal.log_prob(action[..., count:]).sum(-1) + 0.9189385 * len(spec.names)  # without the constant
+    read = torch.tensor(
+        [[o < 0 or o == option for o in spec.read_by] or [True] * len(spec.names) for option in range(sizes[0])]
+    )
+    reading = read[action[..., 0].long()]  # of one choice, where it matters
+    numbers = ((normal.log_prob(action[..., count:]) + 0.9189385) * reading).sum(-1)  # without the constant
     ratio = (log_prob + numbers - samples.log_prob).exp()
     surrogate = torch.min(ratio * samples.advantage, ratio.clamp(0.8, 1.2) * samples.advantage)
-    entropy = sum(h.entropy() for h in heads) + normal.entropy().sum(-1)
+    entropy = sum(h.entropy() for h in heads) + (normal.entropy() * reading).sum(-1)
     loss = torch.zeros(()) * outputs.sum() if frozen else -(surrogate + 0.05 * entropy).mean()
     want = torch.autograd.grad(loss, (outputs, log_std), allow_unused=True)
     assert 0.02 < ((ratio - 1.0).abs() > 0.2).float().mean() < 0.98
@@ -148,9 +152,35 @@ def test_the_best_value_is_learnt_and_deployed(task, memory):
     first = figures[0]["agent/entropy"]
     uniform = sum(torch.tensor(float(len(c.options) - ppo.learners["agent"].spec.action.masked)).log().item()
                   for c in ppo.learners["agent"].spec.action.choices)  # fmt: skip
-    numbers = len(ppo.learners["agent"].spec.action.names)
+    action = ppo.learners["agent"].spec.action
+    numbers = (
+        len(action.names) - sum(option >= 0 for option in action.read_by) * 2 / 3
+    )  # each of three boards reads its own
     assert first == pytest.approx(uniform + numbers * (1.4189385 + torch.tensor(0.4).log().item()), abs=0.1)
     assert figures[-1]["agent/entropy"] < first
+
+
+def test_what_the_chosen_option_does_not_read_changes_no_probability():
+    ppo = PPO(Quivers(8), replace(CONFIG, rollout_steps=2))
+    learner = ppo.learners["agent"]
+    obs, _ = ppo.env.reset()
+    for _ in range(2):
+        actions = ppo.act(obs)
+        result = ppo.env.step(actions)
+        ppo.observe(obs, actions, result)
+        obs = result[0]
+    samples = learner.samples(obs["agent"], None, None)
+    outputs = learner.workers[0].mean_action(samples).clone() + 0.1
+    seen = learner.head.compare(outputs, samples, learner.log_std)
+    board = samples.action[0, :, 0].long()
+    own = torch.nn.functional.one_hot(board, 3).repeat_interleave(2, -1).bool()
+    others = samples.action.clone()
+    others[0, :, 1:7][~own] += 1.0
+    again = learner.head.compare(outputs, replace(samples, action=others), learner.log_std)
+    assert torch.equal(seen.log_ratio, again.log_ratio)
+    others[0, :, 1:7][own] += 1.0
+    again = learner.head.compare(outputs, replace(samples, action=others), learner.log_std)
+    assert not torch.isclose(seen.log_ratio, again.log_ratio).any()
 
 
 @TASKS
