@@ -274,7 +274,7 @@ def _action(
             "one skill without parameters leaves nothing to decide: give it a shift or a command, or another skill."
         )
     low, high = (tuple(b[k] for b in bounds) for k in (0, 1))
-    rest = tuple(2.0 * (min(max(0.0, a), b) - a) / (b - a) - 1.0 for a, b in bounds)
+    rest = tuple((a + b) / (a - b) if a <= 0.0 <= b else 0.0 for a, b in bounds)  # 0, or the middle of what has none
     reading = tuple(read_by) if choices else ()
     return ActionSpec(KIND, tuple(names), low, high, tuple(units), rest, choices, read_by=reading), places
 
