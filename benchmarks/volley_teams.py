@@ -1,4 +1,5 @@
-"""Teams of volley-3v3 against each other: hierarchies, flat policies by self-play and leagues, all trained as long; the script.
+"""Teams of volley-3v3 against each other: hierarchies, flat policies by self-play and leagues, all trained about as long; the
+script.
 
     python benchmarks/volley_teams.py [--train hierarchy ...] [--only "hierarchy : script" ...] [--episodes 1000]
         [--steps 6000000] [--runs runs/volley-teams] [--out FILE]
@@ -10,6 +11,7 @@ of a pair's episodes are played from each side. Rows that are not measured anew 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
@@ -27,8 +29,10 @@ ROUNDS = 4  # candidates of a league, which share its control steps
 FLAT = ("--config", "benchmarks/volley_flat.toml")
 HIGH = ("--config", "benchmarks/volley_high.toml")
 LEAGUE = ("--iterations", str(ROUNDS), "--attempts", "1", "--accept", "-1")
+AGAINST_SCRIPT = ("--opponents", "benchmarks/opponents/script.toml")
 TRAININGS = {
-    "hierarchy": ("train", TASK, *HIGH),
+    "hierarchy, self-play": ("train", TASK, *HIGH),
+    "hierarchy": ("train", TASK, *HIGH, "--init", "{hierarchy, self-play}", *AGAINST_SCRIPT),
     "hierarchy, league": (
         "league",
         TASK,
@@ -40,21 +44,31 @@ TRAININGS = {
         *HIGH,
         *LEAGUE,
     ),
-    "hierarchy, both levels": ("train", TASK, *HIGH, "--init", "{hierarchy, league}", "--learn-skills", "together"),
+    "hierarchy, both levels": (
+        "train",
+        TASK,
+        *HIGH,
+        "--init",
+        "{hierarchy}",
+        *AGAINST_SCRIPT,
+        "--learn-skills",
+        "together",
+    ),
     "MAPPO self-play": ("train", TASK, *FLAT, "--critic", "central"),
     "fictitious": ("league", TASK, "--solver", "fictitious", *FLAT, *LEAGUE),
     "PSRO Nash": ("league", TASK, "--solver", "psro-nash", *FLAT, *LEAGUE),
 }
 """Of each team: the command, in which a name in braces is that team's policy."""
 FLAT_TEAMS = ("MAPPO self-play", "fictitious", "PSRO Nash")
-SHORTER = {"hierarchy, both levels": 5.0} | dict.fromkeys(FLAT_TEAMS, 2.5)
-"""By how much trainings are shorter than that of a high level, which learns from decisions alone: they take as long."""
+SHARES = {"hierarchy": 2.0, "hierarchy, both levels": 0.4} | dict.fromkeys(FLAT_TEAMS, 1.5)
+"""Control steps of a training, as shares of those of the first: such that flat teams learn for about as long as both trainings
+of a hierarchy, which learns from decisions alone. The seconds that each took are in the rows."""
 SCRIPT = "script"
 OTHERS = (*FLAT_TEAMS, SCRIPT)
-HIERARCHIES = ("hierarchy", "hierarchy, league", "hierarchy, both levels")
+HIERARCHIES = ("hierarchy, self-play", "hierarchy", "hierarchy, league", "hierarchy, both levels")
 PAIRS = {
     f"{a} : {b}": (a, b)
-    for a, b in [*((h, o) for h in HIERARCHIES for o in OTHERS), ("hierarchy, both levels", "hierarchy, league")]
+    for a, b in [*((h, o) for h in HIERARCHIES for o in OTHERS), ("hierarchy, both levels", "hierarchy")]
 }
 COLUMNS = [
     {"key": "team", "title": "team"},
@@ -64,6 +78,7 @@ COLUMNS = [
     {"key": "high", "title": "to", "format": ".3f"},
     {"key": "lost", "title": "lost", "format": ".3f"},
     {"key": "decided", "title": "won, of those that somebody won", "format": ".3f"},
+    {"key": "learned", "title": "learned for, s", "format": ",.0f"},
     {"key": "crossings", "title": "crossings of the net", "format": ".2f"},
     {"key": "episodes", "title": "rallies", "format": ",d"},
     {"key": "commit", "title": "commit"},
@@ -71,9 +86,9 @@ COLUMNS = [
 METRICS = {
     "won": "half of the rallies played from each side, under the default randomization; those that nobody wins within the time"
     " limit count as not won",
-    "against": f"all trainings take as long as that of the hierarchy: flat policies have 1 / {SHORTER[FLAT_TEAMS[0]]:g} of its"
-    f" control steps, both levels together 1 / {SHORTER['hierarchy, both levels']:g}; a league's {ROUNDS} candidates share"
-    " theirs. The mixture of fictitious self-play is that of PSRO's uniform solver, too",
+    "against": f"a league's newest member, of {ROUNDS} candidates, which share its control steps. The mixture of fictitious"
+    " self-play is that of PSRO's uniform solver, too",
+    "learned": "s, the team's own trainings and those that they began from, rollouts and updates, without a league's matches",
     "crossings": "mean of all rallies",
 }
 
@@ -86,6 +101,11 @@ def newest(folder: Path) -> Path:
     return folder / str(max(members, key=lambda m: m["iteration"])["policy"])
 
 
+def folder_of(name: str, runs: Path) -> Path:
+    """Where a team's trainings are."""
+    return runs / name.replace(", ", "-").replace(" ", "-").lower()
+
+
 def team(name: str, runs: Path, steps: int) -> str:
     """The policy of a team, which is trained for so many control steps where it is not there.
 
@@ -94,11 +114,11 @@ def team(name: str, runs: Path, steps: int) -> str:
     """
     if name == SCRIPT:
         return "controller"
-    folder = runs / name.replace(", ", "-").replace(" ", "-").lower()
+    folder = folder_of(name, runs)
     done = folder.with_suffix(".done")
     if not done.exists():
         words = [team(w[1:-1], runs, steps) if w.startswith("{") else w for w in TRAININGS[name]]
-        each = steps / SHORTER.get(name, 1.0) / (ROUNDS if words[0] == "league" else 1)
+        each = steps * SHARES.get(name, 1.0) / (ROUNDS if words[0] == "league" else 1)
         words += ["--steps", f"{each:.0f}", "--out", str(folder)]
         if (folder / FILE).exists():
             words = ["league", str(folder)]
@@ -108,6 +128,15 @@ def team(name: str, runs: Path, steps: int) -> str:
         subprocess.run([*ROOKERY, *words], check=True)
         done.touch()
     return str(newest(folder))
+
+
+def learned(name: str, runs: Path) -> float:
+    """s, of rollouts and updates of a team's trainings and of those that they began from."""
+    total = 0.0
+    for path in folder_of(name, runs).rglob("progress.csv"):
+        with path.open() as stream:
+            total += float(list(csv.DictReader(stream))[-1]["seconds"])
+    return total + sum(learned(word[1:-1], runs) for word in TRAININGS[name] if word.startswith("{"))
 
 
 def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str, Any]:
@@ -121,7 +150,8 @@ def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str
         "team": names[0], "against": names[1], "won": played["win_rate"], "low": played["win_interval"][0],
         "high": played["win_interval"][1], "lost": played["wins"]["b"] / episodes, "decided": played["decided_rate"],
         "crossings": played["metrics"]["crossings"], "episodes": episodes, "causes": played["causes"],
-        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps / SHORTER.get(names[0], 1.0):,.0f} control steps",
+        "trained": f"{' '.join(TRAININGS[names[0]])} for {steps * SHARES.get(names[0], 1.0):,.0f} control steps",
+        "learned": round(learned(names[0], runs)),
         "policy_sha256": digest(Path(policies[0])),
     }  # fmt: skip
 
