@@ -72,6 +72,8 @@ class ActionSpec:
             raise ValueError(
                 f"ActionSpec {self.kind!r}: read_by has {len(self.read_by)} of {len(self.names)} components."
             )
+        if wrong := [option for option in self.read_by if not -1 <= option < self.options]:
+            raise ValueError(f"ActionSpec {self.kind!r}: read_by names the option {wrong[0]}, of {self.options}.")
         if self.masked and not self.choices:
             raise ValueError(f"ActionSpec {self.kind!r} is masked and has no choices.")
 

@@ -11,7 +11,7 @@ from rookery.sim.envs.observation import ObservationPipeline, check_terms
 from rookery.sim.errors import RookeryError
 from rookery.sim.random import Streams
 from rookery.sim.randomization.batch import Batch
-from rookery.sim.specs import ActionSpec, Group, Term
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
 ACTION = ActionSpec("none", ("a",), (-1,), (1,), ("1",), (0,))
 
@@ -242,6 +242,11 @@ def test_what_was_not_declared_is_refused():
         Group(1, (Term("a", 1), Term("a", 2)), ACTION)
     with pytest.raises(ValueError, match="differ in length"):
         ActionSpec("k", ("a", "b"), (0,), (1,), ("1",), (0,))
+    number = ("a",), (0.0,), (1.0,), ("1",), (0.0,)
+    with pytest.raises(ValueError, match="read_by has 2 of 1 components"):
+        ActionSpec("k", *number, choices=(Discrete("c", ("d", "e")),), read_by=(0, 1))
+    with pytest.raises(ValueError, match="read_by names the option 2, of 2"):
+        ActionSpec("k", *number, choices=(Discrete("c", ("d", "e")),), read_by=(2,))
 
 
 def test_slices_cover_the_vector():
