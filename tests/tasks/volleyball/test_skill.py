@@ -130,7 +130,7 @@ def test_a_ball_that_lands_costs_only_who_was_to_play_it():
 
 
 def test_a_high_level_chooses_among_the_skills_of_who_may_play():
-    """Second touches are for those alone who may hit; first ones are prepared before the ball has crossed the net."""
+    """Second touches are for those alone who may hit, first ones for those to whom the ball flies."""
     config = {"history": 4, "observe_landing": True}
     env = rookery.make("volley-3v3", 8, seed=0, skills="volley-3v3", config=config)
     env.reset()
@@ -141,9 +141,11 @@ def test_a_high_level_chooses_among_the_skills_of_who_may_play():
     serves = torch.nn.functional.one_hot(env.acting.task.referee.server.long(), 6).bool()
     mask = env.action_mask["drone"]
     assert mask[:, :, [i for i in range(len(options)) if i not in strokes]].all()
-    assert mask[serves][:, strokes].all()
-    second = [options.index("set"), options.index("attack")]
+    first = [options.index(name) for name in ("receive", "pass", "block")]
+    second = [options.index(name) for name in ("set", "attack")]
+    assert mask[serves][:, [options.index("serve"), *second]].all()
     assert not mask[~serves][:, second].any()
+    assert not mask[:, :, first].any(), "the ball falls onto its server"
     action = torch.zeros(8, 6, spec.size)
     action[..., 0] = torch.where(serves, float(options.index("serve")), 0.0)
     hits = 0
@@ -155,3 +157,11 @@ def test_a_high_level_chooses_among_the_skills_of_who_may_play():
         if hits:
             break
     assert hits
+    for _ in range(3):
+        env.step({"drone": action})
+    served = env.acting.task.referee.total > 0
+    near = env.acting.task.referee.server < 3
+    receivers = torch.where(near[:, None], torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([1, 1, 1, 0, 0, 0])).bool()
+    mask = env.action_mask["drone"][:, :, first]
+    assert mask[receivers & served[:, None]].all()
+    assert not mask[~receivers & served[:, None]].any()
