@@ -172,7 +172,7 @@ class Mixed(Gaussian):
 
     def entropy(self, log_probs: Tensor | None, log_std: Tensor) -> Tensor:
         assert log_probs is not None
-        gaussian, read = log_std + HALF_LOG_2_PI_E, self.choices.read(log_probs)
+        gaussian, read = log_std + HALF_LOG_2_PI_E, self.choices.read_probability(log_probs)
         if read is not None:
             gaussian = gaussian * read
         return self.choices.entropy(log_probs) + gaussian.sum(-1)

@@ -88,7 +88,7 @@ class Choices:
         taken.scatter_(-1, chosen.long() + self._first.to(chosen.device), 1.0)
         return taken[..., self.read_by.to(chosen.device)]
 
-    def read(self, log_probs: Tensor) -> Tensor | None:
+    def read_probability(self, log_probs: Tensor) -> Tensor | None:
         """[..., D_c] probabilities that a continuous component is read; None where all are."""
         if self.read_by is None:
             return None
