@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -49,3 +50,12 @@ def evaluate(
         "length": result["episode_length_mean"], "return": result["return_mean"], "episodes": episodes, "commit": commit(),
         "wall_s": round(time.perf_counter() - start, 1),
     }  # fmt: skip
+
+
+def training_seconds(folder: Path) -> float:
+    """s, of rollouts and updates of all trainings in a folder: stages of a recipe, members of a league."""
+    total = 0.0
+    for log in folder.rglob("progress.csv"):
+        with log.open() as opened:
+            total += float(list(csv.DictReader(opened))[-1]["seconds"])
+    return total

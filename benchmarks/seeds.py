@@ -11,7 +11,6 @@ in the file.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import statistics
 import subprocess
@@ -20,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from evaluation import evaluate
+from evaluation import evaluate, training_seconds
 from machine import commit
 from result_file import RESULTS, told, write_result
 
@@ -52,21 +51,12 @@ def trained(policy: str, seed: int, folder: Path, episodes: int) -> dict[str, An
     made = subprocess.run([*ROOKERY, "reproduce", policy, "--seed", str(seed), "--out", str(run)], check=False)
     if made.returncode:
         raise SystemExit(made.returncode)  # it has said why
-    row: dict[str, Any] = {"seed": seed, "training_s": seconds(run)}
+    row: dict[str, Any] = {"seed": seed, "training_s": round(training_seconds(run), 1)}
     for randomize in ("none", "default"):
         figures = evaluate(ROOKERY, run, randomize, episodes, 0)
         row[randomize] = {key: figures[key] for key in ("success", "metric_name", "metric", "metrics", "causes")}
     row["contract_commit"] = json.loads((run / "contract.json").read_text())["provenance"]["commit"]
     return row
-
-
-def seconds(run: Path) -> float:
-    """How long the trainings in a folder took, stage by stage."""
-    total = 0.0
-    for log in run.rglob("progress.csv"):
-        with open(log) as opened:
-            total += float(list(csv.DictReader(opened))[-1]["seconds"])
-    return round(total, 1)
 
 
 def summary(policy: str, rows: list[dict[str, Any]]) -> dict[str, Any]:

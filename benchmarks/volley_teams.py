@@ -11,7 +11,6 @@ of a pair's episodes are played from each side. Rows that are not measured anew 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation import ROOKERY
+from evaluation import ROOKERY, training_seconds
 from result_file import RESULTS, digest, measured, told, write_result
 
 from rookery.experiments.league.state import FILE
@@ -132,11 +131,8 @@ def team(name: str, runs: Path, steps: int) -> str:
 
 def learned(name: str, runs: Path) -> float:
     """s, of rollouts and updates of a team's trainings and of those that they began from."""
-    total = 0.0
-    for path in folder_of(name, runs).rglob("progress.csv"):
-        with path.open() as stream:
-            total += float(list(csv.DictReader(stream))[-1]["seconds"])
-    return total + sum(learned(word[1:-1], runs) for word in TRAININGS[name] if word.startswith("{"))
+    before = (learned(word[1:-1], runs) for word in TRAININGS[name] if word.startswith("{"))
+    return training_seconds(folder_of(name, runs)) + sum(before)
 
 
 def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str, Any]:

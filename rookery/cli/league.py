@@ -73,7 +73,9 @@ class Args:
     ] = ()
     config: Annotated[
         Path | None,
-        tyro.conf.arg(metavar="FILE", help="Settings of the trainings in TOML, in place of the task's preset."),
+        tyro.conf.arg(
+            metavar="FILE", help="Settings of the trainings in TOML, in place of those of the task's preset."
+        ),
     ] = None
     seed: Annotated[int | None, tyro.conf.arg(metavar="N", help="Seed of trainings and matches; 0 by default.")] = None
     out: Annotated[

@@ -61,7 +61,7 @@ class LeagueSettings:
     seed: int = 0
     """Seed of trainings and matches."""
     training: dict[str, Any] = field(default_factory=dict)
-    """Settings of the trainings in place of the task's preset."""
+    """Settings of the trainings in place of those of the task's preset."""
 
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
