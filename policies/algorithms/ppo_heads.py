@@ -23,6 +23,7 @@ from rookery.sim.specs import ActionSpec
 MAX_LOG_RATIO = 20.0
 """Limit of log(p_new / p_old), so that the ratio stays finite in float32."""
 HALF_LOG_2_PI_E = 0.5 * math.log(2.0 * math.pi * math.e)
+"""nats, entropy of a standard normal distribution."""
 
 
 class Comparison(NamedTuple):
@@ -132,8 +133,8 @@ class Mixed(Gaussian):
 
     def log_prob(self, rows: Any, roll: ActionDraws, log_std: Tensor) -> Tensor:
         chosen = rows(roll.action)[..., : self.choices.count]
-        noise, reading = rows(roll.noise), self.choices.reading(chosen)
-        gaussian = _density(noise.square(), log_std, reading)
+        reading = self.choices.reading(chosen)
+        gaussian = _density(_share(rows(roll.noise), reading).square(), log_std, reading)
         return gaussian + self.choices.log_prob(rows(roll.choice_log_probs), chosen)
 
     def compare(self, outputs: Tensor, s: Samples, log_std: Tensor) -> Comparison:
@@ -142,10 +143,8 @@ class Mixed(Gaussian):
         log_probs = self.choices.log_probs(outputs[..., :options], s.choice_log_probs > -torch.inf)
         chosen = s.action[..., :count]
         before = self.choices.log_prob(s.choice_log_probs, chosen)
-        z = (s.action[..., count:] - outputs[..., options:]).mul_(torch.exp(-log_std))
         reading = self.choices.reading(chosen)
-        if reading is not None:
-            z *= reading
+        z = _share((s.action[..., count:] - outputs[..., options:]).mul_(torch.exp(-log_std)), reading)
         z_squared = z.square()
         gaussian = _density(z_squared, log_std, reading) - (s.log_prob - before)
         log_ratio = (self.choices.log_prob(log_probs, chosen) - before + gaussian).clamp_(max=MAX_LOG_RATIO)
@@ -172,16 +171,18 @@ class Mixed(Gaussian):
 
     def entropy(self, log_probs: Tensor | None, log_std: Tensor) -> Tensor:
         assert log_probs is not None
-        gaussian, read = log_std + HALF_LOG_2_PI_E, self.choices.read_probability(log_probs)
-        if read is not None:
-            gaussian = gaussian * read
+        gaussian = _share(log_std + HALF_LOG_2_PI_E, self.choices.read_probability(log_probs))
         return self.choices.entropy(log_probs) + gaussian.sum(-1)
 
 
+def _share(values: Tensor, part: Tensor | None) -> Tensor:
+    """Values of continuous components, by the part that each has; None where all have all of it."""
+    return values if part is None else values * part
+
+
 def _density(z_squared: Tensor, log_std: Tensor, reading: Tensor | None) -> Tensor:
-    """[G, R] log-density of normal components without the constant, of those that count."""
-    deviations = log_std if reading is None else log_std * reading
-    return -0.5 * (z_squared if reading is None else z_squared * reading).sum(-1) - deviations.sum(-1)
+    """[G, R] log-density without the constant; z^2 is 0 for components that have no part."""
+    return -0.5 * z_squared.sum(-1) - _share(log_std, reading).sum(-1)
 
 
 def head_of(spec: ActionSpec) -> Gaussian:

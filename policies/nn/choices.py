@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot, pad
 
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec
@@ -33,7 +34,6 @@ class Choices:
         self.count = len(spec.choices)
         self.options = spec.options
         self._sizes = [len(c.options) for c in spec.choices]
-        self._first = torch.tensor([0, *self._sizes[:-1]]).cumsum(0)
         self.read_by: Tensor | None = None
         if any(option >= 0 for option in spec.read_by):
             self.read_by = torch.tensor([self.options if option < 0 else option for option in spec.read_by])
@@ -83,17 +83,14 @@ class Choices:
         """[..., D_c] 1 where the options chosen [..., K] read a continuous component, else 0; None where they read all."""
         if self.read_by is None:
             return None
-        taken = torch.zeros(*chosen.shape[:-1], self.options + 1, device=chosen.device)
-        taken[..., -1] = 1.0
-        taken.scatter_(-1, chosen.long() + self._first.to(chosen.device), 1.0)
-        return taken[..., self.read_by.to(chosen.device)]
+        parts = zip(chosen.long().unbind(-1), self._sizes, strict=True)
+        return _of_numbers(_joined([one_hot(index, size) for index, size in parts]).float(), self.read_by)
 
     def read_probability(self, log_probs: Tensor) -> Tensor | None:
         """[..., D_c] probabilities that a continuous component is read; None where all are."""
         if self.read_by is None:
             return None
-        p = torch.cat((log_probs.exp(), torch.ones_like(log_probs[..., :1])), -1)
-        return p[..., self.read_by.to(p.device)]
+        return _of_numbers(log_probs.exp(), self.read_by)
 
     def entropy(self, log_probs: Tensor) -> Tensor:
         """Entropy of the choices together, nats [...]."""
@@ -123,6 +120,11 @@ class Choices:
 def _joined(parts: list[Tensor]) -> Tensor:
     """The other way round than `Choices._split`."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
+
+
+def _of_numbers(options: Tensor, read_by: Tensor) -> Tensor:
+    """[..., D_c] the value of each continuous component's option, of [..., C]; 1 for what is read whatever is chosen."""
+    return pad(options, (0, 1), value=1.0)[..., read_by]
 
 
 def _times(p: Tensor, x: Tensor) -> Tensor:
