@@ -98,17 +98,23 @@ class ToyEnv(Env):
     def close(self) -> None: ...
 
 
+def collect(algorithm: Any, env: Env, obs: dict[str, Tensor], steps: int) -> dict[str, Tensor]:
+    """Act and observe; the observations to continue from."""
+    for _ in range(steps):
+        actions = algorithm.act(obs)
+        result = env.step(actions)
+        algorithm.observe(obs, actions, result)
+        obs = result[0]
+    return obs
+
+
 def train(
     algorithm: Any, env: Env, obs: dict[str, Tensor], updates: int, progress: float = 0.0
 ) -> tuple[dict[str, Tensor], list[dict]]:
     """Collect and update; the observations to continue from, and each update's figures."""
     figures = []
     for _ in range(updates):
-        for _ in range(algorithm.rollout_steps):
-            actions = algorithm.act(obs)
-            result = env.step(actions)
-            algorithm.observe(obs, actions, result)
-            obs = result[0]
+        obs = collect(algorithm, env, obs, algorithm.rollout_steps)
         figures.append(algorithm.update(progress))
     return obs, figures
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from policies_spot import SpotEnv
+from policies_toy import collect
 
 from rookery.making import make
 from rookery.policies.algorithms import off_policy_storage
@@ -58,11 +59,7 @@ def test_last_observations_of_truncated_episodes_count() -> None:
     config = SACConfig(**SMALL)
     algorithm = SAC(env, config)
     obs, _ = env.reset(0)
-    for _ in range(120):
-        actions = algorithm.act(obs)
-        result = env.step(actions)
-        algorithm.observe(obs, actions, result)
-        obs = result[0]
+    collect(algorithm, env, obs, 120)
     told = sum(off_policy_storage.memory_parts(env, config, 40, 0).values())
     assert 0.8 * told < allocated(algorithm) <= told
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from policies_choices import Corridor, Darts, Locks, Process, Quivers
-from policies_toy import assert_resumes, train
+from policies_toy import assert_resumes, collect, train
 from sampled import slow_but
 from torch.distributions import Categorical, Normal, kl_divergence
 
@@ -81,11 +81,7 @@ def test_gradients_of_the_loss_equal_autograd(task, frozen):
     ppo = PPO(task(16), config)
     learner = ppo.learners["agent"]
     obs, _ = ppo.env.reset()
-    for _ in range(config.rollout_steps):
-        actions = ppo.act(obs)
-        result = ppo.env.step(actions)
-        ppo.observe(obs, actions, result)
-        obs = result[0]
+    obs = collect(ppo, ppo.env, obs, config.rollout_steps)
     samples = learner.samples(obs["agent"], None, None)
     g = torch.Generator().manual_seed(1)
     learner.parameters += 0.3 * torch.randn(learner.parameters.shape, generator=g)
@@ -150,12 +146,10 @@ def test_the_best_value_is_learnt_and_deployed(task, memory):
     assert found > 0.97 * task.BEST, (found, task.BEST)
     assert found < 1.03 * task.BEST
     first = figures[0]["agent/entropy"]
-    uniform = sum(torch.tensor(float(len(c.options) - ppo.learners["agent"].spec.action.masked)).log().item()
-                  for c in ppo.learners["agent"].spec.action.choices)  # fmt: skip
     action = ppo.learners["agent"].spec.action
-    numbers = (
-        len(action.names) - sum(option >= 0 for option in action.read_by) * 2 / 3
-    )  # each of three boards reads its own
+    uniform = sum(torch.tensor(float(len(c.options) - action.masked)).log().item() for c in action.choices)
+    owned = sum(option >= 0 for option in action.read_by)  # of which one option in three reads each
+    numbers = len(action.names) - owned * 2 / 3
     assert first == pytest.approx(uniform + numbers * (1.4189385 + torch.tensor(0.4).log().item()), abs=0.1)
     assert figures[-1]["agent/entropy"] < first
 
@@ -164,11 +158,7 @@ def test_what_the_chosen_option_does_not_read_changes_no_probability():
     ppo = PPO(Quivers(8), replace(CONFIG, rollout_steps=2))
     learner = ppo.learners["agent"]
     obs, _ = ppo.env.reset()
-    for _ in range(2):
-        actions = ppo.act(obs)
-        result = ppo.env.step(actions)
-        ppo.observe(obs, actions, result)
-        obs = result[0]
+    obs = collect(ppo, ppo.env, obs, 2)
     samples = learner.samples(obs["agent"], None, None)
     outputs = learner.workers[0].mean_action(samples).clone() + 0.1
     seen = learner.head.compare(outputs, samples, learner.log_std)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from decay import GAMMA, LENGTH, Decay, targets
 from policies_fake import FakeEnv
+from policies_toy import collect
 from torch import Tensor
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
@@ -226,11 +227,7 @@ def test_what_cannot_be_learned_is_refused() -> None:
         PPO(Amid(agents=2), PPOConfig(share=False))
     ppo = PPO(Amid(num_envs=2), PPOConfig(rollout_steps=3, minibatches=6))
     obs, _ = ppo.env.reset()
-    for _ in range(3):
-        actions = ppo.act(obs)
-        result = ppo.env.step(actions)
-        ppo.observe(obs, actions, result)
-        obs = result[0]
+    collect(ppo, ppo.env, obs, 3)
     with pytest.raises(RookeryError, match="decisions in 3 control steps cannot make 6 minibatches"):
         ppo.update(0.0)
 

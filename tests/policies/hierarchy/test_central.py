@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from policies_fake import FakeEnv
+from policies_toy import collect
 from random_policy import random_policy
 from skilled import constant, skilled
 
@@ -183,11 +184,7 @@ def test_a_team_with_one_high_level_plays_against_opponents() -> None:
     match.step = lambda actions: given.append(actions["point"].clone()) or step(actions)  # type: ignore[func-returns-value, method-assign]
     ppo = PPO(env, PPOConfig(rollout_steps=20, minibatches=1, hidden=(8,)))
     obs = env.reset(0)[0]
-    for _ in range(20):
-        actions = ppo.act(obs)
-        result = env.step(actions)
-        ppo.observe(obs, actions, result)
-        obs = result[0]
+    collect(ppo, env, obs, 20)
     assert ppo.update(0.0)["point/value_loss"] > 0.0
     assert all(torch.equal(a[:, ::2], torch.full((6, 3, 1), 0.25)) for a in given)
     assert len({float(x) for a in given for x in a[:, 1::2].flatten()}) > 50

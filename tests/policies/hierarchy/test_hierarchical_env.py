@@ -9,6 +9,7 @@ import pytest
 import torch
 from noisy import Noisy
 from policies_fake import FakeEnv
+from policies_toy import train
 from skilled import constant, skilled
 from torch import Tensor
 
@@ -233,13 +234,7 @@ def learned(env: Any, steps: int) -> dict[str, Tensor]:
     config = PPOConfig(rollout_steps=steps, minibatches=2, epochs=2, hidden=(8,), gamma=0.9, learning_rate=1e-3)
     ppo = PPO(env, config, seed=1)
     obs, _ = env.reset(0)
-    for _ in range(3):
-        for _ in range(steps):
-            actions = ppo.act(obs)
-            result = env.step(actions)
-            ppo.observe(obs, actions, result)
-            obs = result[0]
-        ppo.update(0.0)
+    train(ppo, env, obs, 3)
     ((_, policy),) = ppo.policies().items()
     ppo.close()
     return policy.state_dict()

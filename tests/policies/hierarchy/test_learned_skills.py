@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from policies_fake import FakeEnv
+from policies_toy import collect, train
 from skilled import constant, skilled
 
 from rookery.experiments.skills import refuse_other_skills
@@ -59,13 +60,7 @@ def two(worlds: int = 6, agents: int = 2, seed: int = 3, **settings: Any) -> Any
 def trained(env: Any, config: PPOConfig, updates: int = 3, seed: int = 1) -> PPO:
     ppo = PPO(env, config, seed=seed)
     obs, _ = env.reset(0)
-    for _ in range(updates):
-        for _ in range(config.rollout_steps):
-            actions = ppo.act(obs)
-            result = env.step(actions)
-            ppo.observe(obs, actions, result)
-            obs = result[0]
-        ppo.update(0.0)
+    train(ppo, env, obs, updates)
     return ppo
 
 
@@ -236,11 +231,7 @@ def test_the_divergence_from_the_stored_skill_is_that_of_gaussians() -> None:
     learner.reference.take(other)
     trained_rows = []
     obs, _ = env.reset(0)
-    for _ in range(CONFIG.rollout_steps):
-        actions = ppo.act(obs)
-        result = env.step(actions)
-        ppo.observe(obs, actions, result)
-        obs = result[0]
+    obs = collect(ppo, env, obs, CONFIG.rollout_steps)
     samples = learner.samples(obs["point"], None, None)
     samples.advantage.zero_()
     trained_rows.append(samples)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from decay import LENGTH, Decay
 from policies_fake import FakeEnv
-from policies_toy import ToyEnv, train
+from policies_toy import ToyEnv, collect, train
 from sampled import slow_but
 from together import at_once, together
 
@@ -34,16 +33,6 @@ def decays(drop: int) -> list[Decay]:
         part.start = whole.start[half].clone()
         parts.append(part)
     return [whole, *parts]
-
-
-def collect(ppo: PPO, obs: Any) -> Any:
-    """A rollout."""
-    for _ in range(ppo.rollout_steps):
-        actions = ppo.act(obs)
-        result = ppo.env.step(actions)
-        ppo.observe(obs, actions, result)
-        obs = result[0]
-    return obs
 
 
 BASE = PPOConfig(
@@ -80,7 +69,7 @@ def test_two_halves_of_ppo_equal_the_whole(case, drop):
     obs = [a.env.reset()[0] for a in (whole, *parts)]
     rates = []
     for _ in range(4):
-        obs = [collect(a, o) for a, o in zip((whole, *parts), obs, strict=True)]
+        obs = [collect(a, a.env, o, a.rollout_steps) for a, o in zip((whole, *parts), obs, strict=True)]
         want = whole.update(0.0)
         found = at_once(*(lambda p=p: p.update(0.0) for p in parts))
         for figures in found:

@@ -168,14 +168,8 @@ def test_a_policy_does_its_task_on_franka_sim(
     """A simulator written by others, which stops where a limit of motion is broken."""
     log = tmp_path / "flight.mcap"
     with franka_sim(task, tmp_path) as port:
-        words = [
-            "--link",
-            f"franka://127.0.0.1?tracker={port}",
-            "--log",
-            str(log),
-            "--safety",
-            str(tmp_path / "safety.toml"),
-        ]
+        link, safety = f"franka://127.0.0.1?tracker={port}", str(tmp_path / "safety.toml")
+        words = ["--link", link, "--log", str(log), "--safety", safety]
         code, report = fly(request.getfixturevalue(name), *words, seconds=5.0)
     (one,) = report["vehicles"]
     assert (code, one["fault"]) == (0, None)
