@@ -54,8 +54,15 @@ def evaluate(
 
 def training_seconds(folder: Path) -> float:
     """s, of rollouts and updates of all trainings in a folder: stages of a recipe, members of a league."""
-    total = 0.0
-    for log in folder.rglob("progress.csv"):
-        with log.open() as opened:
-            total += float(list(csv.DictReader(opened))[-1]["seconds"])
-    return total
+    return sum(float(_last_row(log)["seconds"]) for log in folder.rglob("progress.csv"))
+
+
+def has_learned(run: Path, steps: float) -> bool:
+    """True where a run has made so many control steps."""
+    log = run / "progress.csv"
+    return log.exists() and int(_last_row(log)["steps"]) >= steps
+
+
+def _last_row(log: Path) -> dict[str, str]:
+    with log.open() as opened:
+        return list(csv.DictReader(opened))[-1]

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from evaluation import ROOKERY, training_seconds
+from evaluation import ROOKERY, has_learned, training_seconds
 from result_file import RESULTS, digest, measured, told, write_result
 
 from rookery.experiments.league.state import FILE
@@ -123,8 +123,9 @@ def team(name: str, runs: Path, steps: int) -> str:
             words = ["league", str(folder)]
         elif any((folder / "checkpoints").glob("*")):
             words = ["train", "--resume", str(folder)]
-        print("rookery", *words, flush=True)
-        subprocess.run([*ROOKERY, *words], check=True)
+        if not has_learned(folder, each):  # or this program was stopped just after it
+            print("rookery", *words, flush=True)
+            subprocess.run([*ROOKERY, *words], check=True)
         done.touch()
     return str(newest(folder))
 
