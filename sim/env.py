@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -31,12 +31,20 @@ Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 """From observations {group: [N, A, O]} to actions {group: [N, A, D]}."""
 
 
+class AgentNote(NamedTuple):
+    """A short text on an agent of a group, such as the name of its skill."""
+
+    group: str
+    agent: int
+    text: str
+
+
 @runtime_checkable
 class Narrator(Protocol):
     """An `Act` that says what its agents are about, for videos."""
 
-    def notes(self, world: int) -> list[str]:
-        """Lines of text on the agents of a world."""
+    def notes(self, world: int) -> list[AgentNote]:
+        """Notes on the agents of a world, in any order."""
         ...
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rookery.sim.env import Act, Env
+from rookery.sim.env import Act, AgentNote, Env, Narrator
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.threads import one_thread_each
 
@@ -140,6 +140,16 @@ class _Sides:
             for g, own in self._own.items()
         }
 
+    def notes(self, world: int) -> list[AgentNote]:
+        """Notes of A and B on their own agents."""
+        return [
+            note
+            for player, own in ((self._a, True), (self._b, False))
+            if isinstance(player, Narrator)
+            for note in player.notes(world)
+            if bool(self._own[note.group][world, note.agent]) is own
+        ]
+
 
 class Alternating:
     """Actions of A and B that change sides with every episode: A begins as the first team in worlds 0, 2, 4 ..., and as the
@@ -175,6 +185,10 @@ class Alternating:
             for name, own in zip(self._names, (self._first, ~self._first), strict=True):
                 self.episodes[name] += int((own & begins).sum())
         return self._sides(obs)
+
+    def notes(self, world: int) -> list[AgentNote]:
+        """Notes of the players on their own agents."""
+        return self._sides.notes(world)
 
 
 @one_thread_each

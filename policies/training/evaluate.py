@@ -11,7 +11,7 @@ from torch import Tensor
 from rookery.policies.nn.choices import Choices, draw_gumbel
 from rookery.policies.nn.state_estimator import known_targets
 from rookery.policies.policy import Policy
-from rookery.sim.env import Act, Env
+from rookery.sim.env import Act, AgentNote, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.events import counted, happening
 from rookery.sim.teams import gathered, team_agents, teamwork
@@ -96,16 +96,15 @@ class PolicyAct:
             return None
         return {name: team[0] for name, team in self._teams.items()}
 
-    def notes(self, world: int) -> list[str]:
-        """The skill of each agent of a world whose policy has some: "drone_0: hover"."""
+    def notes(self, world: int) -> list[AgentNote]:
+        """The skill of each agent of a world whose policy has some."""
         out = []
         for name, team in self._teams.items():
             count = self._env.groups[name].count
             rows = range(count // team[0].agents)
             skills = [skill for i in rows for skill in team[i % len(team)].skills(self._states[name][world, i])]
             agents = self._sides[name].flatten().tolist() if name in self._sides else range(count)
-            for i, skill in sorted(zip(agents, skills, strict=False)):
-                out.append(f"{name}_{i}: {skill}" if count > 1 else f"{name}: {skill}")
+            out += [AgentNote(name, i, skill) for i, skill in sorted(zip(agents, skills, strict=False))]
         return out
 
     def _events(self, name: str, policy: Policy, where: Any) -> Tensor | None:

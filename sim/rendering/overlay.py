@@ -1,4 +1,5 @@
-"""Text over the pictures of a video: task, time, the quantities that decide about success, how episodes end."""
+"""Text over the pictures of a video: task, time, the quantities that decide about success, how episodes end, what agents are
+about."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from rookery.sim.env import Env
 from rookery.sim.gauge import labeled
+from rookery.sim.rendering.labels import place_labels
 
 Picture = NDArray[np.uint8]
 _INK = (255, 255, 255, 255)
@@ -22,10 +24,12 @@ _PANEL = (16, 22, 30, 165)
 
 @dataclass(frozen=True)
 class Line:
-    """A line of text; green where `met`."""
+    """A line of text in the panel; green where `met`. With `at`, a label above that place, as shares of the picture's width and
+    height, from the left and from the top."""
 
     text: str
     met: bool = False
+    at: tuple[float, float] | None = None
 
 
 class Overlay:
@@ -38,6 +42,8 @@ class Overlay:
         self.world = world
         self.episodes = 0
         self.last = ""
+        counted = [team for team in env.teams if f"{team}_wins" in self.definitions]
+        self.score = dict.fromkeys(counted, 0) if len(counted) == 2 else {}
 
     def note(self, info: Mapping[str, Any]) -> bool:
         """Read a step's info; True when this world's episode ended in it."""
@@ -46,14 +52,20 @@ class Overlay:
         if ended is None or self.world not in ids:
             return False
         self.episodes += 1
+        at = ids.index(self.world)
+        for team in self.score:
+            self.score[team] += round(float(ended["metrics"][f"{team}_wins"][at]))
         success = ended["metrics"].get("success")
         if success is not None:
-            self.last = "success" if float(success[ids.index(self.world)]) > 0.5 else "no success"
+            self.last = "success" if float(success[at]) > 0.5 else "no success"
         return True
 
     def lines(self, time: float, metrics: Mapping[str, Any]) -> list[Line]:
         """Lines of text after `time` s; the first of `metrics` stands in where the task has no gauges."""
         out = [Line(f"{self.title}   {time:.1f} s")]
+        if self.score:
+            (one, ours), (other, theirs) = self.score.items()
+            return [*out, Line(f"{one} {ours} : {theirs} {other}")]
         gauges = self.env.gauges(self.world) if metrics else []
         figure = next((name for name in metrics if name not in ("success", "crash")), None)
         if gauges:
@@ -92,25 +104,45 @@ def layout(lines: Sequence[str], width: int, height: int, corner: str) -> Overla
 
 
 def annotate(picture: Picture, lines: Sequence[Line | str], corner: str = "top") -> Picture:
-    """The picture with lines on a translucent panel, see `layout`."""
+    """The picture with lines on a translucent panel, see `layout`, and with labels."""
     said = [line if isinstance(line, Line) else Line(line) for line in lines]
+    inside = [line for line in said if line.at is None]
+    labels = [line for line in said if line.at is not None]
     if not said:
         return picture
     height, width, _ = picture.shape
-    panel = layout([line.text for line in said], width, height, corner)
-    # Only the part of the picture that the panel covers is blended.
-    x0, y0 = max(int(panel.box[0]) - 1, 0), max(int(panel.box[1]) - 1, 0)
-    part = picture[y0 : int(panel.box[3]) + 2, x0 : int(panel.box[2]) + 2]
+    out = picture.copy()
+    taken = None
+    if inside:
+        panel = layout([line.text for line in inside], width, height, corner)
+        taken = panel.box
+        texts = [(place, line.text, line.met) for place, line in zip(panel.places, inside, strict=True)]
+        _write(out, panel.box, panel.size, texts)
+    if labels:
+        size = max(8.0, height / 45)
+        room = np.array([(_font(size).getlength(line.text) + 0.8 * size, 1.4 * size) for line in labels])
+        at = np.array([line.at for line in labels]) * (width, height)
+        for line, box in zip(labels, place_labels(at, room, width, height, taken), strict=True):
+            if box is not None:
+                _write(out, box, size, [((box[0] + 0.4 * size, box[1] + 0.1 * size), line.text, line.met)])
+    return out
+
+
+def _write(
+    picture: Picture, box: tuple[float, float, float, float], size: float,
+    texts: Sequence[tuple[tuple[float, float], str, bool]],
+) -> None:  # fmt: skip
+    """Write texts (place, text, met) on a translucent box. Only the part of the picture that it covers is blended."""
+    x0, y0 = max(int(box[0]) - 1, 0), max(int(box[1]) - 1, 0)
+    part = picture[y0 : int(box[3]) + 2, x0 : int(box[2]) + 2]
     layer = Image.new("RGBA", (part.shape[1], part.shape[0]))
     draw = ImageDraw.Draw(layer)
-    left, top, right, bottom = panel.box
-    draw.rounded_rectangle((left - x0, top - y0, right - x0, bottom - y0), radius=0.25 * panel.size, fill=_PANEL)
-    for line, (x, y) in zip(said, panel.places, strict=True):
-        draw.text((x - x0, y - y0), line.text, font=_font(panel.size), fill=_MET if line.met else _INK)
-    out = picture.copy()
+    left, top, right, bottom = box
+    draw.rounded_rectangle((left - x0, top - y0, right - x0, bottom - y0), radius=0.25 * size, fill=_PANEL)
+    for (x, y), text, met in texts:
+        draw.text((x - x0, y - y0), text, font=_font(size), fill=_MET if met else _INK)
     blended = Image.alpha_composite(Image.fromarray(part).convert("RGBA"), layer).convert("RGB")
-    out[y0 : y0 + part.shape[0], x0 : x0 + part.shape[1]] = np.asarray(blended)
-    return out
+    picture[y0 : y0 + part.shape[0], x0 : x0 + part.shape[1]] = np.asarray(blended)
 
 
 @functools.cache

@@ -79,6 +79,10 @@ class Composer:
         pixel = 2.0 * reach * float(np.tan(np.radians(view.fovy) / 2)) / self.height  # m, at the target
         return Frame(*state, view, [*shapes, *self._trails.shapes(0.7 * pixel)])
 
+    def tops(self, bodies: Sequence[int]) -> Vector:
+        """[n, 3] m, right above bodies in the latest frame; a label's place."""
+        return self._data.xpos[list(bodies)] + (0.0, 0.0, self._size)
+
     def cut(self) -> None:
         """Start afresh: forget the trails and let the camera jump, as at the start of an episode."""
         self._trails.clear()

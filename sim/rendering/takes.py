@@ -10,10 +10,11 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from rookery.sim.env import Act, Env, Narrator
+from rookery.sim.env import Act, AgentNote, Env, Narrator
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import Camera, driven_bodies, driven_roots
 from rookery.sim.rendering.frame import Frame, Vector
+from rookery.sim.rendering.labels import project
 from rookery.sim.rendering.overlay import Line, Overlay
 from rookery.sim.rendering.renderer import Composer
 
@@ -25,12 +26,14 @@ JUMP = 1.0
 
 @dataclass(frozen=True)
 class Moment:
-    """One world after a control step. `cut`: it is the first of an episode; `touch`: a contact began in it."""
+    """One world after a control step. `notes`: on its agents; `cut`: it is the first of an episode; `touch`: a contact began in
+    it."""
 
     time: float
     state: tuple[Vector, float, Vector, Vector]  # qpos, time in the episode s, mocap_pos, mocap_quat
     markers: Sequence[Any]
     lines: Sequence[Line]
+    notes: Sequence[AgentNote]
     cut: bool
     touch: bool
 
@@ -69,6 +72,8 @@ class Take:
         aspect = size[0] / size[1]
         self._composers = [Composer(self.model, size[1], camera=camera, trails=trails, aspect=aspect) for _ in worlds]
         self._touches = [_Touches(self.model, env.control_dt) if touches else None for _ in worlds]
+        self._aspect = aspect
+        self._robots = _robots(env, self.model) if isinstance(act, Narrator) else {}
         self._observation: Any = None
         self._scratch = mujoco.MjData(self.model)
 
@@ -93,7 +98,7 @@ class Take:
             while now[0].time + 0.5 * self.env.control_dt < k / fps:
                 now = next(moments)
             for composer, moment in zip(self._composers, now, strict=True):
-                yield self._compose(composer, moment, moment.state), moment.lines
+                yield self._compose(composer, moment, moment.state)
 
     def slowed_frames(self, fps: float, seconds: float, slow: float) -> Iterator[tuple[Frame, Sequence[Line]]]:
         """Frames of the first world, `slow` times as many near contacts, between control steps where they fall there."""
@@ -110,7 +115,7 @@ class Take:
                 before = ahead.popleft()
                 if before.cut:
                     self._composers[0].cut()
-            yield self._compose(self._composers[0], ahead[0], self._between(before, ahead[0], time)), ahead[0].lines
+            yield self._compose(self._composers[0], ahead[0], self._between(before, ahead[0], time))
             time += 1.0 / fps / (slow if abs(time - touched) <= NEAR_S else 1.0)
 
     @property
@@ -128,10 +133,9 @@ class Take:
                 touches = self._touches[k]
                 time = steps * self.env.control_dt
                 touch = touches is not None and touches.begun(data.qpos, data.mocap_pos, data.mocap_quat, cut)
-                lines = text.lines(time, metrics)
-                if steps and isinstance(self.act, Narrator):
-                    lines += [Line(note) for note in self.act.notes(text.world)]
-                out.append(Moment(time, state, self.env.markers(text.world), lines, cut, touch and not cut))
+                notes = self.act.notes(text.world) if steps and isinstance(self.act, Narrator) else []
+                markers, lines = self.env.markers(text.world), text.lines(time, metrics)
+                out.append(Moment(time, state, markers, lines, notes, cut, touch and not cut))
             yield out
             steps += 1
             self._observation, _, _, _, info = self.env.step(self.act(self._observation))
@@ -144,10 +148,23 @@ class Take:
         """Reset the environment."""
         self._observation, _ = self.env.reset(seed)
 
-    def _compose(self, composer: Composer, moment: Moment, state: tuple[Vector, float, Vector, Vector]) -> Frame:
+    def _compose(
+        self, composer: Composer, moment: Moment, state: tuple[Vector, float, Vector, Vector]
+    ) -> tuple[Frame, Sequence[Line]]:
         data = self._scratch
         data.qpos[:], data.time, data.mocap_pos[:], data.mocap_quat[:] = state
-        return composer.compose(data, moment.markers)
+        frame = composer.compose(data, moment.markers)
+        if not moment.notes:
+            return frame, moment.lines
+        bodies = [self._robots.get((note.group, note.agent), -1) for note in moment.notes]
+        places = project(frame.view, composer.tops(bodies), self._aspect)
+        lines = list(moment.lines)
+        for note, body, (x, y) in zip(moment.notes, bodies, places, strict=True):
+            if body < 0:
+                lines.append(Line(f"{note.group}_{note.agent}: {note.text}"))
+            elif np.isfinite(x):
+                lines.append(Line(note.text, at=(float(x), float(y))))
+        return frame, lines
 
     def _between(self, a: Moment, b: Moment, time: float) -> tuple[Vector, float, Vector, Vector]:
         """The state at a time between two moments; b's where a new episode begins with it."""
@@ -159,6 +176,14 @@ class Take:
         mujoco.mj_differentiatePos(self.model, step, 1.0, a.state[0], b.state[0])
         mujoco.mj_integratePos(self.model, qpos, step, share)
         return qpos, a.state[1] + share * (b.state[1] - a.state[1]), b.state[2], b.state[3]
+
+
+def _robots(env: Env, model: mujoco.MjModel) -> dict[tuple[str, int], int]:
+    """Bodies of the agents, by group and number: robots stand in the scene in the order of agents. None where a robot is no
+    agent, or an agent has several."""
+    agents = [(name, i) for name, group in env.groups.items() for i in range(group.count)]
+    roots = sorted(driven_roots(model))
+    return dict(zip(agents, roots, strict=True)) if len(agents) == len(roots) else {}
 
 
 class _Touches:

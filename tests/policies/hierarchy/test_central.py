@@ -170,7 +170,7 @@ def test_the_deployed_policy_acts_as_the_hierarchy_did() -> None:
         )
         for world in range(2):
             names = [["gru", "plain", "again"][int(held[world, 1 - i % 2, i // 2])] for i in range(6)]
-            assert alone.notes(world) == [f"point_{i}: {name}" for i, name in enumerate(names)]
+            assert alone.notes(world) == [("point", i, name) for i, name in enumerate(names)]
     assert used == {0.0, 1.0, 2.0}
 
 

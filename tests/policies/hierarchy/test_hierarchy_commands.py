@@ -81,7 +81,7 @@ def test_what_each_agent_is_about(in_tmp: Path) -> None:
     act(env.reset(0)[0])
     for world in range(2):
         (note,) = act.notes(world)
-        assert note in ("drone: lead", "drone: rest")
+        assert note in (("drone", 0, "lead"), ("drone", 0, "rest"))
 
 
 def test_the_skills_of_a_preset_can_be_left_out() -> None:

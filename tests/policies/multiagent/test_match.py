@@ -9,7 +9,7 @@ from tug import Tug, head_start
 import rookery
 from rookery.making import make_shard
 from rookery.policies.multiagent.match import Alternating, MatchResult, Tally, match
-from rookery.sim.env import Act
+from rookery.sim.env import Act, AgentNote
 from rookery.sim.errors import RookeryError
 
 
@@ -133,6 +133,38 @@ def test_sides_change_with_every_episode_and_are_counted():
         obs, _, _, _, info = env.step(always(obs))
         assert "episode" not in info or info["episode"]["metrics"]["far_wins"].all()
     assert always.episodes["near"] == 0 and always.episodes["far"] > 5
+
+
+class Says:
+    """Pulls, and has a note on every agent."""
+
+    def __init__(self, name: str, value: float) -> None:
+        self.name = name
+        self.act = pull(value)
+
+    def __call__(self, obs):
+        return self.act(obs)
+
+    def notes(self, world: int) -> list[AgentNote]:
+        return [AgentNote("point", agent, f"{self.name} in {world}") for agent in (0, 1)]
+
+
+def test_each_player_speaks_of_its_own_agents():
+    env = Begins(4, 4, advantage=0.0)
+    near = {world: [] for world in range(4)}
+    act = Alternating(env, Says("A", 0.5), Says("B", 0.2))
+    obs, _ = env.reset()
+    for _ in range(30):
+        obs = env.step(act(obs))[0]
+        for world, seen in near.items():
+            said = {note.agent: note.text for note in act.notes(world)}
+            assert sorted(said.values()) == [f"A in {world}", f"B in {world}"]
+            seen.append(said[0][0])
+    assert [seen[0] for seen in near.values()] == ["A", "B", "A", "B"]
+    assert all({"A", "B"} == set(seen) for seen in near.values())  # sides change
+    alone = Alternating(env, Says("A", 0.5), pull(0.2), "far")
+    alone(env.reset()[0])
+    assert [note.agent for note in alone.notes(2)] == [1]
 
 
 def test_what_diverged_nobody_won():
