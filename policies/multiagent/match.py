@@ -142,13 +142,12 @@ class _Sides:
 
     def notes(self, world: int) -> list[AgentNote]:
         """Notes of A and B on their own agents."""
-        return [
-            note
-            for player, own in ((self._a, True), (self._b, False))
-            if isinstance(player, Narrator)
-            for note in player.notes(world)
-            if bool(self._own[note.group][world, note.agent]) is own
-        ]
+        out: list[AgentNote] = []
+        for player, own in ((self._a, True), (self._b, False)):
+            narrator: Narrator | None = player if isinstance(player, Narrator) else None
+            said = [] if narrator is None else narrator.notes(world)
+            out += [note for note in said if bool(self._own[note.group][world, note.agent]) is own]
+        return out
 
 
 class Alternating:

@@ -73,7 +73,8 @@ class Take:
         self._composers = [Composer(self.model, size[1], camera=camera, trails=trails, aspect=aspect) for _ in worlds]
         self._touches = [_Touches(self.model, env.control_dt) if touches else None for _ in worlds]
         self._aspect = aspect
-        self._robots = _robots(env, self.model) if isinstance(act, Narrator) else {}
+        self._narrator: Narrator | None = act if isinstance(act, Narrator) else None
+        self._robots: dict[tuple[str, int], int] = {} if self._narrator is None else _robots(env, self.model)
         self._observation: Any = None
         self._scratch = mujoco.MjData(self.model)
 
@@ -133,7 +134,7 @@ class Take:
                 touches = self._touches[k]
                 time = steps * self.env.control_dt
                 touch = touches is not None and touches.begun(data.qpos, data.mocap_pos, data.mocap_quat, cut)
-                notes = self.act.notes(text.world) if steps and isinstance(self.act, Narrator) else []
+                notes = self._narrator.notes(text.world) if steps and self._narrator is not None else []
                 markers, lines = self.env.markers(text.world), text.lines(time, metrics)
                 out.append(Moment(time, state, markers, lines, notes, cut, touch and not cut))
             yield out
