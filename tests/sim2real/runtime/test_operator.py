@@ -25,6 +25,12 @@ from tests.sim2real.runtime.terminals import Terminal
 pytestmark = pytest.mark.slow  # each starts a program, and most take as long as a flight
 
 
+def _on_the_terminal() -> None:
+    """In the new process: the terminal is its controlling one, and a hang-up ends it though the tests may run under nohup."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 class Program:
     """`rookery fly` on a pseudo terminal that is its controlling one."""
 
@@ -34,7 +40,7 @@ class Program:
         theirs = self.terminal.theirs
         self.process = subprocess.Popen(
             [*ROOKERY, "fly", *words], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-            env=os.environ | {"TERM": "xterm"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            env=os.environ | {"TERM": "xterm"}, preexec_fn=_on_the_terminal,
         )  # fmt: skip
 
     def ends(self, seconds: float = 120.0) -> int:
