@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 CONTROLLER = "controller"
 """Name of the task's classical controller as a player."""
+HISTORY = "history"
+"""Config value by which agents observe several frames: players may differ in it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,14 +164,15 @@ def _team_of(a: Player, b: Player, env: Env) -> str | None:
 
 
 def _common_config(a: Player, b: Player) -> dict[str, Any]:
-    """The task's config that both players play with; a controller plays with that of the other.
+    """The task's config that both players play with: a controller plays with that of the other, and agents observe as many
+    frames as the player who wants more.
 
     Raises:
         RookeryError: what belongs to one policy is not what belongs to the other.
     """
-    ours = [p for p in (a, b) if p.policies is not None] or [a]
+    ours = sorted((p for p in (a, b) if p.policies is not None), key=_frames, reverse=True) or [a]
     one, other = ours[0], ours[-1]
-    mine, its = one.judged.interface, other.judged.interface
+    mine, its = ({k: v for k, v in p.judged.interface.items() if k != HISTORY} for p in (one, other))
     for name in sorted({*mine, *its}):
         if name not in mine or name not in its or mine[name].value != its[name].value:
             values = [f"{c[name].value!r}" if name in c else "the registered value" for c in (mine, its)]
@@ -180,8 +183,42 @@ def _common_config(a: Player, b: Player) -> dict[str, Any]:
     return dict(one.judged.config)
 
 
+def _frames(player: Player) -> int:
+    """The most frames that one of a player's policies observes."""
+    return 0 if player.contract is None else max(group.spec.history for group in player.contract.groups.values())
+
+
+def _newest_frames(player: Player, env: Env) -> Player:
+    """The player in an environment that gives it more frames than it observes: it gets the newest, which come last."""
+    assert player.contract is not None and player.policies is not None
+    policies, groups = dict(player.policies), dict(player.contract.groups)
+    for name, group in player.contract.groups.items():
+        own = group.spec
+        given = env.groups[name].history if name in env.groups else own.history
+        if given <= own.history:
+            continue
+        groups[name] = dataclasses.replace(group, spec=dataclasses.replace(own, history=given))
+        for key in (name, *(f"{name}_{i}" for i in range(own.count))):
+            if key in policies:
+                policies[key] = _of_last(policies[key], given * own.frame_size, own.history * own.frame_size)
+    contract = dataclasses.replace(player.contract, groups=groups)
+    return dataclasses.replace(player, policies=policies, contract=contract)
+
+
+def _of_last(policy: Policy, given: int, own: int) -> Policy:
+    """A policy of the last `own` of `given` numbers of each of its agents."""
+    from rookery.policies.policy import Policy
+    from rookery.policies.stages.select import Select
+    from rookery.policies.torch_parts import copy_parts
+
+    ends = [(i + 1) * given for i in range(policy.agents)]
+    out = Policy([Select(policy.agents * given, tuple((end - own, end) for end in ends)), *policy.chain.links])
+    copy_parts(out, [policy])
+    return out.eval()
+
+
 def act_of(player: Player, env: Env, groups: Collection[str]) -> Act:
-    """The function that acts for a player.
+    """The function that acts for a player, on the newest frames where the environment gives more than it observes.
 
     Args:
         player: of `find_player`.
@@ -206,6 +243,8 @@ def act_of(player: Player, env: Env, groups: Collection[str]) -> Act:
             f"{player.name} has policies of {', '.join(player.contract.groups)}, and {missing[0]} is to be played: give a run "
             "of that role."
         )
+    player = _newest_frames(player, env)
+    assert player.contract is not None and player.policies is not None
     try:
         check_compatible(player.contract, env, groups)
         return act_with(player.policies, env, groups=groups)
