@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rookery.policies.hierarchy.observed import observed
 from rookery.policies.hierarchy.skill_set import CONTROLLER, Skill, SkillSet, condition_of
 from rookery.policies.hierarchy.team import of_team
 from rookery.policies.policy import Policy
@@ -172,7 +173,7 @@ def make_hierarchy(
     high = replace(group, action=masked, targets=(), future=(), observation_sets={}, mirror=None)
     seen: tuple[Span, ...] = ((0, group.observation_size),)
     if skills.observe:
-        high, seen = _observed(high, skills.observe, task)
+        high, seen = observed(high, skills.observe, task)
     lower, roles = _lower(skills, sources, heads, group)
     made = Hierarchy(group, high, rules, seen, lower, roles)
     return made if agents == 1 else of_team(made, agents)
@@ -189,17 +190,6 @@ def _rules(skills: SkillSet, group: Group, agents: int) -> DecisionRules:
         skills.events,
         agents,
     )
-
-
-def _observed(group: Group, names: Sequence[str], task: str) -> tuple[Group, tuple[Span, ...]]:
-    """A group that observes the newest values of some terms, and where they stand."""
-    terms = {t.name: t for t in group.observation}
-    for name in names:
-        if name not in terms:
-            raise unknown(f"term of {task} to observe", name, terms)
-    places = group.slices()
-    spans = tuple((places[name].start, places[name].stop) for name in names)
-    return replace(group, observation=tuple(terms[name] for name in names), history=1), spans
 
 
 def _lower(

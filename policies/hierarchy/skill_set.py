@@ -70,7 +70,7 @@ class SkillSet:
         skills: by name, in the order of their indices.
         every: most control steps that a decision stands for.
         events: of the task, each of which brings a decision.
-        observe: terms that the high level observes; () for all.
+        observe: terms that the high level observes, or components of them, "lidar[0:8]"; () for all.
         group: the agents that have these skills; "" for the task's only group.
         central: one decision for all agents of a team, from what all of them observe; false for each agent its own.
 

@@ -1,0 +1,47 @@
+"""The part of an agent's observation that its high level gets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rookery.policies.stages.select import Span
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.specs import Group, Term
+
+_NAMED = re.compile(r"([^\[\]]+)(?:\[(\d+):(\d+)\])?")
+
+
+def observed(group: Group, names: Sequence[str], task: str) -> tuple[Group, tuple[Span, ...]]:
+    """A group that observes the newest values of some terms, and their places in the whole observation.
+
+    Args:
+        group: as the task declares it.
+        names: of terms; "positions[0:9]" are the first nine components of a term.
+        task: for messages.
+
+    Raises:
+        RookeryError: no such term, or components that it does not have.
+    """
+    terms = {t.name: t for t in group.observation}
+    places = group.slices()
+    kept: list[Term] = []
+    spans: list[Span] = []
+    for text in names:
+        found = _NAMED.fullmatch(text.strip())
+        name = text if found is None else found[1]
+        if name not in terms:
+            raise unknown(f"term of {task} to observe", name, terms)
+        term, start, end = terms[name], 0, terms[name].size
+        if found is not None and found[2] is not None:
+            start, end = int(found[2]), int(found[3])
+            if not 0 <= start < end <= term.size:
+                raise RookeryError(
+                    f"observe has {text!r}, and {name!r} of {task} has the components 0 to {term.size - 1}: write "
+                    f"{name}[0:{term.size}] or a part of it."
+                )
+            term = Term(text, end - start, term.unit, term.frame, term.scale, term.clip)
+        kept.append(term)
+        spans.append((places[name].start + start, places[name].start + end))
+    return replace(group, observation=tuple(kept), history=1), tuple(spans)
