@@ -71,6 +71,10 @@ class Session:
 
     def receive(self) -> list[tuple[int, int, bytes]]:
         """Commands, their numbers and payloads."""
+        if self._client is not None:
+            self._read()
+            if self._client is None:
+                return []  # the caller sees that it has gone; who waits for the place is taken next time
         with contextlib.suppress(OSError):
             client, address = self._listener.accept()
             if self._client is not None:
@@ -79,8 +83,11 @@ class Session:
                 client.setblocking(False)
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._client, self._data, self.peer = client, b"", address[0]
-        if self._client is None:
-            return []
+                self._read()
+        return [] if self._client is None else self._parse()
+
+    def _read(self) -> None:
+        assert self._client is not None
         try:
             while data := self._client.recv(fci.LONGEST):
                 self._data += data
@@ -89,7 +96,6 @@ class Session:
             pass
         except OSError:
             self.drop()
-        return self._parse()
 
     def _parse(self) -> list[tuple[int, int, bytes]]:
         out = []

@@ -331,6 +331,24 @@ def test_positions_that_come_too_late_are_dropped(client: Client, reach_group: C
     assert (late, fastest > 0.3) == (1500 // 17, True)
 
 
+@pytest.mark.parametrize("hand", [False, True])
+def test_a_client_that_leaves_makes_room_for_the_next_at_once(client: Client, hand: bool) -> None:
+    client.hello()
+    assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48))[0] == fci.MOTION_STARTED
+    tcp, place = client.tcp, ("127.0.0.1", client.port + hand)
+    if hand:
+        tcp = socket.create_connection(place, PATIENCE_S)
+        client.run(2)
+    tcp.close()
+    with socket.create_connection(place, PATIENCE_S) as tcp:
+        client.run(3)
+        assert client.vehicle.armed is hand  # the motion was the one's that has gone
+        message = fci.gripper_message(fci.HOMING, 3, b"") if hand else fci.message(fci.GET_ROBOT_MODEL, 3, b"")
+        tcp.sendall(message)
+        wait_for(lambda: select.select([tcp], [], [], 0.0)[0] or client.run())
+        assert tcp.recv(16) != b""
+
+
 def test_a_motion_that_is_stopped_is_told_that_it_was_preempted(client: Client) -> None:
     client.hello()
     assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48), 7)[0] == fci.MOTION_STARTED
@@ -434,8 +452,7 @@ def test_damaged_datagrams_of_a_tracker_are_none(data: bytes) -> None:
 
 def test_a_mailbox_gives_whole_messages() -> None:
     """While another thread writes as fast as it can."""
-    import threading
-
+    
     box = ProcessMailbox(40)
     assert box.read() is None
     over = threading.Event()
