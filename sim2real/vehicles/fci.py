@@ -29,8 +29,8 @@ from rookery.sim2real.vehicles.port import Peer, Port
 from rookery.sim2real.vehicles.urdf import arm_urdf
 
 PATIENCE_S = 0.01
-"""s of the machine's clock, that a step waits for the answer to the state before it, where the one before was answered: a busy
-machine slows the robot down and does not make it lose packets. Else it waits for a period."""
+"""s of the machine's clock, that a step waits for the answer to the state before it, where the one before was answered, if too
+late: a busy machine slows the robot down and does not make it lose packets. Else it waits for a period."""
 HAND_STEPS = 10  # between two states of the hand
 WINDOW = 100  # states, of which the share of answered ones is reported
 REST_RAD_S = 0.01  # rad/s, of what was commanded, at which a motion may end
@@ -192,13 +192,18 @@ class FciArm:
         if self._sent == self._before:
             return
         patient = not self._window or self._window[-1]
-        end = time.monotonic() + (PATIENCE_S if patient else self.vehicle.period)
+        start = time.monotonic()
+        end = start + (PATIENCE_S if patient else self.vehicle.period)
         newest: Any = None
         while True:
             for data, _ in self._udp.receive(self.vehicle.now):
                 command = fci.command(data)
-                if command is not None and command["message_id"] == self._sent:
+                if command is None:
+                    continue
+                if command["message_id"] == self._sent:
                     newest = command
+                elif self._before < command["message_id"] < self._sent:
+                    end = start + PATIENCE_S  # the client is there, and answers this state next
             if newest is not None or time.monotonic() >= end or not self._robot.there:
                 break
             select.select([self._udp.socket], [], [], max(0.0, end - time.monotonic()))

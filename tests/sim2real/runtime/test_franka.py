@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -331,6 +332,37 @@ def test_positions_that_come_too_late_are_dropped(client: Client, reach_group: C
     assert (late, fastest > 0.3) == (1500 // 17, True)
 
 
+@tried_again
+def test_a_client_that_takes_longer_than_a_cycle_is_waited_for(client: Client) -> None:
+    """The arm's time is as slow as the machine: the first states of a motion go unanswered, the others do not."""
+    client.hello()
+    to = ("127.0.0.1", client.server._udp.socket.getsockname()[1])
+    assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48))[0] == fci.MOTION_STARTED
+    row, over = np.zeros(1, fci.COMMAND), threading.Event()
+    row["q_c"] = client.vehicle.monitor.position
+
+    def answer() -> None:
+        while not over.is_set():
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    row["message_id"] = np.frombuffer(client.udp.recv(4096), fci.STATE)["message_id"]
+            time.sleep(3 * PERIOD_S)
+            client.udp.sendto(row.tobytes(), to)
+
+    slow = threading.Thread(target=answer)
+    slow.start()
+    try:
+        for _ in range(150):
+            client.server.receive()
+            client.vehicle.step()
+            client.server.send()
+    finally:
+        over.set()
+        slow.join()
+    assert (client.vehicle.mode, client.vehicle.error) == ("setpoints", "")
+    assert client.server._state()["control_command_success_rate"][0] > 0.8
+
+
 @pytest.mark.parametrize("hand", [False, True])
 def test_a_client_that_leaves_makes_room_for_the_next_at_once(client: Client, hand: bool) -> None:
     client.hello()
@@ -452,7 +484,8 @@ def test_damaged_datagrams_of_a_tracker_are_none(data: bytes) -> None:
 
 def test_a_mailbox_gives_whole_messages() -> None:
     """While another thread writes as fast as it can."""
-    
+    import threading
+
     box = ProcessMailbox(40)
     assert box.read() is None
     over = threading.Event()
