@@ -123,3 +123,24 @@ def test_a_match_shows_its_score() -> None:
     overlay.note({"episode": {"ids": [1], "metrics": {"red_wins": [1.0], "blue_wins": [0.0], "success": [1.0]}}})
     assert [line.text for line in overlay.lines(1.0, {"success": [0.0, 0.0]})][1:] == ["red 1 : 1 blue"]
     env.close()
+
+
+def test_a_win_counts_for_who_played_the_team_that_won() -> None:
+    env = rookery.make("drone-race-match", 1)
+
+    class Players:
+        names = ("old", "new")
+
+        def playing(self, world: int) -> dict[str, str]:
+            return dict(zip(("red", "blue"), self.names, strict=True))
+
+    meets = Players()
+    overlay = Overlay(env, 0, meets=meets)
+    assert overlay.lines(0.0, {})[1].text == "old (red) 0 : 0 new (blue)"
+    for red in (1.0, 0.0):  # "old" wins as either
+        wins = {"red_wins": [red], "blue_wins": [1.0 - red]}
+        meets.names = meets.names[::-1]  # it says so of the next
+        assert overlay.note({"episode": {"ids": [0], "metrics": wins}})
+        said = overlay.lines(1.0, {})[1].text
+    assert said == "old (red) 2 : 0 new (blue)"
+    env.close()
