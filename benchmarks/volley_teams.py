@@ -110,11 +110,14 @@ def team(name: str, runs: Path, steps: int) -> str:
 
     Raises:
         CalledProcessError: a training failed; it has said why.
+        SystemExit: it is there, and was trained for another number of steps.
     """
     if name == SCRIPT:
         return "controller"
     folder = folder_of(name, runs)
     done = folder.with_suffix(".done")
+    if done.exists() and done.read_text() not in ("", str(steps)):  # older ones do not say
+        raise SystemExit(f"{folder} is of --steps {done.read_text()}: give the same, or another --runs.")
     if not done.exists():
         words = [team(w[1:-1], runs, steps) if w.startswith("{") else w for w in TRAININGS[name]]
         each = steps * SHARES.get(name, 1.0) / (ROUNDS if words[0] == "league" else 1)
@@ -126,7 +129,7 @@ def team(name: str, runs: Path, steps: int) -> str:
         if not has_learned(folder, each):  # or this program was stopped just after it
             print("rookery", *words, flush=True)
             subprocess.run([*ROOKERY, *words], check=True)
-        done.touch()
+        done.write_text(str(steps))
     return str(newest(folder))
 
 
