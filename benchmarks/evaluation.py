@@ -54,15 +54,16 @@ def evaluate(
 
 def training_seconds(folder: Path) -> float:
     """s, of rollouts and updates of all trainings in a folder: stages of a recipe, members of a league."""
-    return sum(float(_last_row(log)["seconds"]) for log in folder.rglob("progress.csv"))
+    return sum(float(_last_row(log).get("seconds") or 0.0) for log in folder.rglob("progress.csv"))
 
 
 def has_learned(run: Path, steps: float) -> bool:
     """True where a run has made so many control steps."""
     log = run / "progress.csv"
-    return log.exists() and int(_last_row(log)["steps"]) >= steps
+    return log.exists() and int(_last_row(log).get("steps") or 0) >= steps
 
 
 def _last_row(log: Path) -> dict[str, str]:
+    """Nothing of a training that was stopped before its first row."""
     with log.open() as opened:
-        return list(csv.DictReader(opened))[-1]
+        return ([{}, *csv.DictReader(opened)])[-1]

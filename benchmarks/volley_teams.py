@@ -22,6 +22,7 @@ from evaluation import ROOKERY, has_learned, training_seconds
 from result_file import RESULTS, digest, measured, told, write_result
 
 from rookery.experiments.league.state import FILE
+from rookery.experiments.match_env import CONTROLLER
 
 TASK = "volley-3v3"
 ROUNDS = 4  # candidates of a league, which share its control steps
@@ -49,7 +50,8 @@ TRAININGS = {
         *HIGH,
         "--init",
         "{hierarchy}",
-        *AGAINST_SCRIPT,
+        "--opponents",
+        "[hierarchy + script]",
         "--learn-skills",
         "together",
     ),
@@ -57,9 +59,9 @@ TRAININGS = {
     "fictitious": ("league", TASK, "--solver", "fictitious", *FLAT, *LEAGUE),
     "PSRO Nash": ("league", TASK, "--solver", "psro-nash", *FLAT, *LEAGUE),
 }
-"""Of each team: the command, in which a name in braces is that team's policy."""
+"""Of each team: the command, in which a name in braces is that team's policy, and names in brackets a file of opponents."""
 FLAT_TEAMS = ("MAPPO self-play", "fictitious", "PSRO Nash")
-SHARES = {"hierarchy": 2.0, "hierarchy, both levels": 0.4} | dict.fromkeys(FLAT_TEAMS, 1.5)
+SHARES = {"hierarchy": 2.0, "hierarchy, both levels": 0.8} | dict.fromkeys(FLAT_TEAMS, 1.5)
 """Control steps of a training, as shares of those of the first: such that flat teams learn for about as long as both trainings
 of a hierarchy, which learns from decisions alone. The seconds that each took are in the rows."""
 SCRIPT = "script"
@@ -110,13 +112,16 @@ def team(name: str, runs: Path, steps: int) -> str:
 
     Raises:
         CalledProcessError: a training failed; it has said why.
+        SystemExit: it is there, and was trained for another number of steps.
     """
     if name == SCRIPT:
-        return "controller"
+        return CONTROLLER
     folder = folder_of(name, runs)
     done = folder.with_suffix(".done")
+    if done.exists() and done.read_text() not in ("", str(steps)):  # older ones do not say
+        raise SystemExit(f"{folder} is of --steps {done.read_text()}: give the same, or another --runs.")
     if not done.exists():
-        words = [team(w[1:-1], runs, steps) if w.startswith("{") else w for w in TRAININGS[name]]
+        words = [_filled(word, folder, steps) for word in TRAININGS[name]]
         each = steps * SHARES.get(name, 1.0) / (ROUNDS if words[0] == "league" else 1)
         words += ["--steps", f"{each:.0f}", "--out", str(folder)]
         if (folder / FILE).exists():
@@ -126,8 +131,21 @@ def team(name: str, runs: Path, steps: int) -> str:
         if not has_learned(folder, each):  # or this program was stopped just after it
             print("rookery", *words, flush=True)
             subprocess.run([*ROOKERY, *words], check=True)
-        done.touch()
+        done.write_text(str(steps))
     return str(newest(folder))
+
+
+def _filled(word: str, folder: Path, steps: int) -> str:
+    """A word of a training's command, for the folder of its team: what stands for policies is trained."""
+    if word[0] not in "{[":
+        return word
+    members = [team(name, folder.parent, steps) for name in word[1:-1].split(" + ")]
+    if word[0] == "{":
+        return members[0]
+    file = folder.with_suffix(".toml")
+    listed = ", ".join(f'{{policy = "{m if m == CONTROLLER else Path(m).resolve()}"}}' for m in members)
+    file.write_text(f'team = "either"\nmembers = [{listed}]\n')
+    return str(file)
 
 
 def learned(name: str, runs: Path) -> float:

@@ -48,6 +48,15 @@ class Narrator(Protocol):
         ...
 
 
+@runtime_checkable
+class Meets(Protocol):
+    """An `Act` of players who meet, for videos."""
+
+    def playing(self, world: int) -> dict[str, str]:
+        """Names of the players in a world's episode, by the team that each plays."""
+        ...
+
+
 TermRecorder = Callable[[str, dict[str, dict[str, Tensor]]], None]
 """See `Env.record_terms`."""
 

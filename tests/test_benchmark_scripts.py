@@ -100,6 +100,24 @@ def test_every_script_is_listed():
     assert scripts() == set(WORDS)
 
 
+def test_a_team_of_other_steps_is_not_taken_for_one_of_these(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import evaluation
+    import volley_teams
+
+    trained = []
+    monkeypatch.setattr(volley_teams.subprocess, "run", lambda words, check: trained.append(words))
+    name = "MAPPO self-play"
+    for _ in range(2):
+        volley_teams.team(name, tmp_path, 2000)
+    assert len(trained) == 1
+    with pytest.raises(SystemExit, match="is of --steps 2000: give the same"):
+        volley_teams.team(name, tmp_path, 4000)
+    for log in ("", "steps,seconds\r\n"):  # it was stopped before its first row
+        (tmp_path / "progress.csv").write_text(log)
+        assert (evaluation.has_learned(tmp_path, 1), evaluation.training_seconds(tmp_path)) == (False, 0.0)
+
+
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory) -> Path:
     """A root of links, where whatever scripts write into is a copy."""

@@ -158,13 +158,17 @@ class Alternating:
         env: with two teams; it says where episodes begin (`Env.episode_start`).
         a, b: as in `match`.
         team: the one that A plays; None for both.
+        names: of A and B.
 
     Attributes:
         episodes: begun so far, by the team that A plays in them.
     """
 
-    def __init__(self, env: Env, a: Act, b: Act, team: str | None = None) -> None:
+    def __init__(
+        self, env: Env, a: Act, b: Act, team: str | None = None, names: tuple[str, str] = ("A", "B")
+    ) -> None:  # fmt: skip
         self._env = env
+        self._called = names
         self._names = two_teams(env)
         even = torch.arange(env.num_envs) % 2 == 0
         self._first = even if team is None else torch.full_like(even, team == self._names[0])
@@ -188,6 +192,12 @@ class Alternating:
     def notes(self, world: int) -> list[AgentNote]:
         """Notes of the players on their own agents."""
         return self._sides.notes(world)
+
+    def playing(self, world: int) -> dict[str, str]:
+        """Names of A and B by the team that each plays in a world's episode, of one that is about to begin, too."""
+        changes = self._begun and self._changes and bool(self._env.episode_start[world])
+        first = bool(self._first[world]) != changes
+        return dict(zip(self._names, self._called if first else self._called[::-1], strict=True))
 
 
 @one_thread_each

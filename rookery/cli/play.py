@@ -224,7 +224,9 @@ def _meet(args: Args) -> tuple[Env, Act]:
         task, a, b, args.worlds, engine=args.engine, seed=args.seed, randomize=args.randomize,
         fixed=numbers(args.set, "--set"),
     )  # fmt: skip
-    return found.env, Alternating(found.env, found.a, found.b, found.team)
+    one, other = (Path(name).name for name in (str(args.run), str(args.against)))
+    names = (one, other) if one != other else (f"A {one}", f"B {other}")
+    return found.env, Alternating(found.env, found.a, found.b, found.team, names)
 
 
 def played_as(act: Act) -> dict[str, int]:

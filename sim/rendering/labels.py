@@ -50,7 +50,7 @@ def place_labels(at: Vector, sizes: Vector, width: float, height: float, taken: 
         (x, y), (wide, tall) = at[k], sizes[k]
         if not (0.0 <= x <= width and 0.0 <= y <= height):
             continue
-        left = min(max(x - 0.5 * wide, 0.0), width - wide)
+        left = max(min(x - 0.5 * wide, width - wide), 0.0)  # of what is longer than the picture, the beginning shows
         bottom = y
         beside = [box for box in boxes if box[0] < left + wide and left < box[2]]
         while hit := [box for box in beside if box[1] < bottom and bottom - tall < box[3]]:

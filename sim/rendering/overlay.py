@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from rookery.sim.env import Env
+from rookery.sim.env import Env, Meets
 from rookery.sim.gauge import labeled
 from rookery.sim.rendering.labels import place_labels
 
@@ -33,9 +33,16 @@ class Line:
 
 
 class Overlay:
-    """The lines of text over the picture of one world."""
+    """The lines of text over the picture of one world.
 
-    def __init__(self, env: Env, world: int, title: str = "") -> None:
+    Args:
+        env: the world's.
+        world: which of its worlds.
+        title: "" for the task's name.
+        meets: who plays which team, so that a win counts for who played it; None counts for the team.
+    """
+
+    def __init__(self, env: Env, world: int, title: str = "", meets: Meets | None = None) -> None:
         self.env = env
         self.title = title or env.task_id
         self.definitions = env.deployment().metrics
@@ -43,7 +50,10 @@ class Overlay:
         self.episodes = 0
         self.last = ""
         counted = [team for team in env.teams if f"{team}_wins" in self.definitions]
-        self.score = dict.fromkeys(counted, 0) if len(counted) == 2 else {}
+        self.teams = counted if len(counted) == 2 else []
+        self.score: dict[str, int] = {}
+        self._meets = meets
+        self._playing: dict[str, str] = {}
 
     def note(self, info: Mapping[str, Any]) -> bool:
         """Read a step's info; True when this world's episode ended in it."""
@@ -53,8 +63,9 @@ class Overlay:
             return False
         self.episodes += 1
         at = ids.index(self.world)
-        for team in self.score:
-            self.score[team] += round(float(ended["metrics"][f"{team}_wins"][at]))
+        for team in self.teams:
+            who = self._playing.get(team, team)
+            self.score[who] = self.score.get(who, 0) + round(float(ended["metrics"][f"{team}_wins"][at]))
         success = ended["metrics"].get("success")
         if success is not None:
             self.last = "success" if float(success[at]) > 0.5 else "no success"
@@ -63,8 +74,11 @@ class Overlay:
     def lines(self, time: float, metrics: Mapping[str, Any]) -> list[Line]:
         """Lines of text after `time` s; the first of `metrics` stands in where the task has no gauges."""
         out = [Line(f"{self.title}   {time:.1f} s")]
-        if self.score:
-            (one, ours), (other, theirs) = self.score.items()
+        if self.teams:
+            self._playing = {} if self._meets is None else self._meets.playing(self.world)
+            players = [self._playing.get(team, team) for team in self.teams]
+            one, other = (n if n == team else f"{n} ({team})" for n, team in zip(players, self.teams, strict=True))
+            ours, theirs = (self.score.get(name, 0) for name in players)
             return [*out, Line(f"{one} {ours} : {theirs} {other}")]
         gauges = self.env.gauges(self.world) if metrics else []
         figure = next((name for name in metrics if name not in ("success", "crash")), None)

@@ -10,7 +10,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from rookery.sim.env import Act, AgentNote, Env, Narrator
+from rookery.sim.env import Act, AgentNote, Env, Meets, Narrator
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.camera import Camera, driven_bodies, driven_roots
 from rookery.sim.rendering.frame import Frame, Vector
@@ -65,7 +65,8 @@ class Take:
                 )
         self.env = env
         self.act = act
-        self.texts = [Overlay(env, world, title) for world in worlds]
+        meets: Meets | None = act if isinstance(act, Meets) else None
+        self.texts = [Overlay(env, world, title, meets) for world in worlds]
         self.model = env.visual_model(worlds[0])
         trails = [self.model.body(i).name for i in driven_bodies(self.model)] if trail else []
         camera = env.camera if camera is None else camera

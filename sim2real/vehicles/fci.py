@@ -29,8 +29,8 @@ from rookery.sim2real.vehicles.port import Peer, Port
 from rookery.sim2real.vehicles.urdf import arm_urdf
 
 PATIENCE_S = 0.01
-"""s of the machine's clock, that a step waits for the answer to the state before it, where the one before was answered: a busy
-machine slows the robot down and does not make it lose packets. Else it waits for a period."""
+"""s of the machine's clock, that a step waits for the answer to the state before it, where the one before was answered, if too
+late: a busy machine slows the robot down and does not make it lose packets. Else it waits for a period."""
 HAND_STEPS = 10  # between two states of the hand
 WINDOW = 100  # states, of which the share of answered ones is reported
 REST_RAD_S = 0.01  # rad/s, of what was commanded, at which a motion may end
@@ -71,6 +71,10 @@ class Session:
 
     def receive(self) -> list[tuple[int, int, bytes]]:
         """Commands, their numbers and payloads."""
+        if self._client is not None:
+            self._read()
+            if self._client is None:
+                return []  # the caller sees that it has gone; who waits for the place is taken next time
         with contextlib.suppress(OSError):
             client, address = self._listener.accept()
             if self._client is not None:
@@ -79,8 +83,11 @@ class Session:
                 client.setblocking(False)
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._client, self._data, self.peer = client, b"", address[0]
-        if self._client is None:
-            return []
+                self._read()
+        return [] if self._client is None else self._parse()
+
+    def _read(self) -> None:
+        assert self._client is not None
         try:
             while data := self._client.recv(fci.LONGEST):
                 self._data += data
@@ -89,7 +96,6 @@ class Session:
             pass
         except OSError:
             self.drop()
-        return self._parse()
 
     def _parse(self) -> list[tuple[int, int, bytes]]:
         out = []
@@ -186,13 +192,18 @@ class FciArm:
         if self._sent == self._before:
             return
         patient = not self._window or self._window[-1]
-        end = time.monotonic() + (PATIENCE_S if patient else self.vehicle.period)
+        start = time.monotonic()
+        end = start + (PATIENCE_S if patient else self.vehicle.period)
         newest: Any = None
         while True:
             for data, _ in self._udp.receive(self.vehicle.now):
                 command = fci.command(data)
-                if command is not None and command["message_id"] == self._sent:
+                if command is None:
+                    continue
+                if command["message_id"] == self._sent:
                     newest = command
+                elif self._before < command["message_id"] < self._sent:
+                    end = start + PATIENCE_S  # the client is there, and answers this state next
             if newest is not None or time.monotonic() >= end or not self._robot.there:
                 break
             select.select([self._udp.socket], [], [], max(0.0, end - time.monotonic()))

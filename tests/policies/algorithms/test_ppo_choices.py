@@ -173,6 +173,27 @@ def test_what_the_chosen_option_does_not_read_changes_no_probability():
     assert not torch.isclose(seen.log_ratio, again.log_ratio).any()
 
 
+@pytest.mark.parametrize("task", [Darts, Quivers])
+def test_entropy_pulls_at_deviations_as_often_as_they_are_read(task):
+    """By all of an optimizer step, in whose loss half of the samples count."""
+    pulls = []
+    for coef in (0.0, 0.05):
+        ppo = PPO(task(16), replace(CONFIG, entropy_coef=coef, minibatches=1))
+        learner = ppo.learners["agent"]
+        collect(ppo, ppo.env, ppo.env.reset()[0], CONFIG.rollout_steps)
+        samples = learner.samples(ppo._last_obs["agent"], None, None)
+        rows = samples.action.shape[1]
+        samples = replace(samples, active=torch.arange(rows).expand(1, -1) % 2 == 0)
+        learner.adam.step = lambda rate, of=learner: pulls.append(of.workers[0].log_std_grad.clone())
+        ppo.learn(learner, samples, slice(0, rows), rows // 2)
+    spec = learner.spec.action
+    read = torch.tensor(
+        [[o < 0 or o == option for o in spec.read_by] or [True] * len(spec.names) for option in range(spec.options)]
+    )
+    shares = read[samples.action[0, ::2, 0].long()].float().mean(0)
+    torch.testing.assert_close(pulls[1] - pulls[0], -0.05 * shares.expand_as(pulls[0]), rtol=1e-3, atol=1e-6)
+
+
 @TASKS
 def test_it_resumes_with_the_same_bits(task):
     assert_resumes(lambda: PPO(task(8), CONFIG, seed=3), 2)

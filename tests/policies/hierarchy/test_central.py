@@ -21,6 +21,7 @@ from rookery.experiments.runs import open_run
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv
 from rookery.policies.multiagent.frozen_opponent import FrozenOpponentEnv
+from rookery.policies.nn.choices import Choices
 from rookery.policies.policy import Policy
 from rookery.policies.stages.standard import standard
 from rookery.policies.training.evaluate import act_with
@@ -84,6 +85,33 @@ def decisions(env: HierarchicalEnv, seed: int) -> torch.Tensor:
     for k, choice in enumerate(group.action.choices):
         out[..., k] = torch.randint(0, len(choice.options), out.shape[:2], generator=g).float()
     return out
+
+
+def test_a_number_matters_where_the_skill_reads_it_and_nowhere_else() -> None:
+    """As `read_by` says it: what an agent's skill does not read changes nothing of what follows, for PPO leaves it out."""
+    worlds = 60
+    first = central(Sides(worlds))
+    (high,) = first.groups.values()
+    choices = Choices(high.action)
+    action = decisions(first, 3)
+    reading = choices.reading(action[..., : choices.count])
+    assert reading is not None
+
+    def after(action: torch.Tensor) -> torch.Tensor:
+        env = central(Sides(worlds))
+        env.reset(1)
+        for _ in range(2):  # what was commanded shows in the step after
+            obs = env.step({"point": action})[0]["point"]
+        return obs
+
+    before = after(action)
+    for k in range(len(high.action.names)):
+        other = action.clone()
+        other[..., choices.count + k] *= -0.5
+        differs = (after(other) != before).any(-1)
+        read = reading[..., k].bool()
+        assert not differs[~read].any(), high.action.names[k]
+        assert differs[read].float().mean() > 0.2, high.action.names[k]  # a robot's limits hide some
 
 
 def test_rows_of_teams_and_back() -> None:

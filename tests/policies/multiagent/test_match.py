@@ -167,6 +167,22 @@ def test_each_player_speaks_of_its_own_agents():
     assert [note.agent for note in alone.notes(2)] == [1]
 
 
+@pytest.mark.parametrize("team", [None, "far"])
+def test_it_names_who_plays_a_team_in_the_episode_that_goes_on(team: str | None):
+    env = Begins(5, 5, advantage=0.0)
+    act = Alternating(env, pull(0.5), pull(0.2), team, ("strong", "weak"))
+    obs, _ = env.reset()
+    ended = 0
+    for _ in range(40):
+        told = [act.playing(world) for world in range(5)]
+        obs, _, _, _, info = env.step(act(obs))
+        episode = info.get("episode", {"ids": torch.tensor([]), "metrics": {"near_wins": torch.tensor([])}})
+        for world, won in zip(episode["ids"].tolist(), episode["metrics"]["near_wins"].tolist(), strict=True):
+            ended += 1
+            assert told[world] == dict(zip(("near", "far"), ("strong", "weak")[:: 1 if won else -1], strict=True))
+    assert ended > 20
+
+
 def test_what_diverged_nobody_won():
     played = match(Tug(4, 2, diverges=True), pull(0.5), pull(0.2), 8)
     assert played.total == Tally(0, 0, 8)

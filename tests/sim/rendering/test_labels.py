@@ -39,7 +39,7 @@ def test_a_point_is_where_the_picture_shows_it(camera: Any) -> None:
     assert np.isnan(project(view, behind[None], 160 / 90)).all()
 
 
-PLACES = st.lists(st.tuples(st.floats(-20, 340), st.floats(-20, 200), st.floats(5, 80)), min_size=1, max_size=12)
+PLACES = st.lists(st.tuples(st.floats(-20, 340), st.floats(-20, 200), st.floats(5, 500)), min_size=1, max_size=12)
 
 
 @given(PLACES)
@@ -50,7 +50,7 @@ def test_labels_are_inside_the_picture_and_not_over_each_other(drawn: list[tuple
     boxes = place_labels(at, sizes, 320, 180, taken)
     shown = [box for box in boxes if box is not None]
     for left, top, right, bottom in shown:
-        assert left >= 0 and top >= 0 and right <= 320.0 and bottom <= 180.0
+        assert left >= 0 and top >= 0 and right <= max(320.0, right - left) and bottom <= 180.0
     for i, a in enumerate([taken, *shown]):
         for b in shown[i:]:
             assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
@@ -122,4 +122,25 @@ def test_a_match_shows_its_score() -> None:
     assert not overlay.note({})
     overlay.note({"episode": {"ids": [1], "metrics": {"red_wins": [1.0], "blue_wins": [0.0], "success": [1.0]}}})
     assert [line.text for line in overlay.lines(1.0, {"success": [0.0, 0.0]})][1:] == ["red 1 : 1 blue"]
+    env.close()
+
+
+def test_a_win_counts_for_who_played_the_team_that_won() -> None:
+    env = rookery.make("drone-race-match", 1)
+
+    class Players:
+        names = ("old", "new")
+
+        def playing(self, world: int) -> dict[str, str]:
+            return dict(zip(("red", "blue"), self.names, strict=True))
+
+    meets = Players()
+    overlay = Overlay(env, 0, meets=meets)
+    assert overlay.lines(0.0, {})[1].text == "old (red) 0 : 0 new (blue)"
+    for red in (1.0, 0.0):  # "old" wins as either
+        wins = {"red_wins": [red], "blue_wins": [1.0 - red]}
+        meets.names = meets.names[::-1]  # it says so of the next
+        assert overlay.note({"episode": {"ids": [0], "metrics": wins}})
+        said = overlay.lines(1.0, {})[1].text
+    assert said == "old (red) 2 : 0 new (blue)"
     env.close()

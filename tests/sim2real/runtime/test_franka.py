@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -329,6 +330,55 @@ def test_positions_that_come_too_late_are_dropped(client: Client, reach_group: C
         assert client.vehicle.error == ""
         fastest = max(fastest, np.abs(client.vehicle.monitor.velocity).max())
     assert (late, fastest > 0.3) == (1500 // 17, True)
+
+
+@tried_again
+def test_a_client_that_takes_longer_than_a_cycle_is_waited_for(client: Client) -> None:
+    """The arm's time is as slow as the machine: the first states of a motion go unanswered, the others do not."""
+    client.hello()
+    to = ("127.0.0.1", client.server._udp.socket.getsockname()[1])
+    assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48))[0] == fci.MOTION_STARTED
+    row, over = np.zeros(1, fci.COMMAND), threading.Event()
+    row["q_c"] = client.vehicle.monitor.position
+
+    def answer() -> None:
+        while not over.is_set():
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    row["message_id"] = np.frombuffer(client.udp.recv(4096), fci.STATE)["message_id"]
+            time.sleep(3 * PERIOD_S)
+            client.udp.sendto(row.tobytes(), to)
+
+    slow = threading.Thread(target=answer)
+    slow.start()
+    try:
+        for _ in range(150):
+            client.server.receive()
+            client.vehicle.step()
+            client.server.send()
+    finally:
+        over.set()
+        slow.join()
+    assert (client.vehicle.mode, client.vehicle.error) == ("setpoints", "")
+    assert client.server._state()["control_command_success_rate"][0] > 0.8
+
+
+@pytest.mark.parametrize("hand", [False, True])
+def test_a_client_that_leaves_makes_room_for_the_next_at_once(client: Client, hand: bool) -> None:
+    client.hello()
+    assert client.ask(fci.MOVE, np.array([0, 0], "<u4").tobytes() + bytes(48))[0] == fci.MOTION_STARTED
+    tcp, place = client.tcp, ("127.0.0.1", client.port + hand)
+    if hand:
+        tcp = socket.create_connection(place, PATIENCE_S)
+        client.run(2)
+    tcp.close()
+    with socket.create_connection(place, PATIENCE_S) as tcp:
+        client.run(3)
+        assert client.vehicle.armed is hand  # the motion was the one's that has gone
+        message = fci.gripper_message(fci.HOMING, 3, b"") if hand else fci.message(fci.GET_ROBOT_MODEL, 3, b"")
+        tcp.sendall(message)
+        wait_for(lambda: select.select([tcp], [], [], 0.0)[0] or client.run())
+        assert tcp.recv(16) != b""
 
 
 def test_a_motion_that_is_stopped_is_told_that_it_was_preempted(client: Client) -> None:
