@@ -61,7 +61,7 @@ TRAININGS = {
 }
 """Of each team: the command, in which a name in braces is that team's policy, and names in brackets a file of opponents."""
 FLAT_TEAMS = ("MAPPO self-play", "fictitious", "PSRO Nash")
-SHARES = {"hierarchy": 2.0, "hierarchy, both levels": 0.8} | dict.fromkeys(FLAT_TEAMS, 1.5)
+SHARES = {"hierarchy": 2.0, "hierarchy, both levels": 0.3} | dict.fromkeys(FLAT_TEAMS, 1.5)
 """Control steps of a training, as shares of those of the first: such that flat teams learn for about as long as both trainings
 of a hierarchy, which learns from decisions alone. The seconds that each took are in the rows."""
 SCRIPT = "script"
