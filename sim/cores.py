@@ -15,7 +15,13 @@ def usable_cores() -> int:
     return min(cores, _limit) if _limit else cores
 
 
-def limit_cores(count: int) -> None:
-    """Let this process use no more processors than `count`, for one of several that share a machine."""
+def limit_cores(count: int) -> int:
+    """Let this process use no more processors than `count`, for one of several that share a machine; 0 for as many as it may.
+
+    Returns:
+        the limit before.
+    """
     global _limit
+    before = _limit
     _limit = count
+    return before

@@ -60,8 +60,7 @@ def at_most(cores: int) -> Iterator[None]:
     import numba
     import torch
 
-    before = usable_cores(), torch.get_num_threads(), numba.get_num_threads()
-    limit_cores(cores)
+    before = limit_cores(cores), torch.get_num_threads(), numba.get_num_threads()
     numba.set_num_threads(min(cores, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     torch.set_num_threads(cores)  # last: with OpenMP, Numba's call sets what torch reads
     try:

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from rookery.sim.cores import usable_cores
+from rookery.scaling.measure import at_most
+from rookery.sim.cores import limit_cores, usable_cores
 
 
 def test_a_process_on_one_processor_has_one():
@@ -18,6 +19,18 @@ def test_a_process_on_one_processor_has_one():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert out[0] == "1"
+
+
+def test_a_limit_ends_with_what_asked_for_it():
+    before = limit_cores(0)
+    try:
+        for limit in (0, 1):
+            limit_cores(limit)
+            with at_most(1):
+                assert usable_cores() == 1
+            assert limit_cores(limit) == limit
+    finally:
+        limit_cores(before)
 
 
 def test_where_the_system_does_not_tell_it_is_all(monkeypatch):
