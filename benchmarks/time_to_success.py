@@ -99,8 +99,9 @@ def main() -> None:
             print(f"{variant or 'preset'}: {shown}", flush=True)
     words = " ".join(f"--variant {shlex.quote(v)}" for v in variants if v != BEFORE)
     before = "--before PYTHON " if args.before else ""
+    out = args.out or RESULTS / "time-to-success.json"
     result = {
-        "name": "time-to-success",
+        "name": out.stem,
         "command": f"python benchmarks/time_to_success.py {args.task} {before}{words} --seeds {args.seeds}",
         "commit": commit(),
         "machine": machine(),
@@ -123,7 +124,6 @@ def main() -> None:
         ],
         "rows": [summary(v, runs[v], args.success, runs[variants[0]]) for v in variants],
     }
-    out = args.out or RESULTS / "time-to-success.json"
     out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -1,6 +1,6 @@
 """Speed of PPO with two workers of one thread against one process of two threads, and bytes that workers send.
 
-    python benchmarks/workers.py
+    python benchmarks/workers.py [--repetitions 3] [--iterations 24] [--tasks drone-hover ...]
 
 Rates are control steps a second from the second half of the rows of a training's log, so that starting and compiling do not
 count; the trainings alternate, and the median over repetitions is kept. Needs `rookery[ray]` and two quiet processors.
@@ -69,7 +69,8 @@ def main() -> None:
         one, two = (statistics.median(rates[k]) for k in (1, 2))
         rows.append({"task": task, "one": one, "two": two, "ratio": statistics.median(ratios), "ratios": ratios})
         print(rows[-1], flush=True)
-    write_result(RESULT, "python benchmarks/workers.py", start, COLUMNS, rows, METRICS)
+    command = f"python benchmarks/workers.py --repetitions {args.repetitions} --iterations {args.iterations}"
+    write_result(RESULT, command, start, COLUMNS, rows, METRICS)
 
 
 if __name__ == "__main__":
