@@ -22,6 +22,14 @@ class View:
     fovy: float  # degrees
     camera_id: int = -1
 
+    @property
+    def axes(self) -> tuple[Vector, Vector, Vector]:
+        """Unit vectors [3] of the picture in the world: to the right, down and forward."""
+        forward = (self.target - self.eye) / np.linalg.norm(self.target - self.eye)
+        right = np.cross(forward, self.up)
+        right = right / np.linalg.norm(right)
+        return right, -np.cross(right, forward), forward
+
 
 @dataclass(frozen=True)
 class FrameShape:

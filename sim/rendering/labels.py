@@ -20,15 +20,12 @@ def project(view: View, points: Vector, aspect: float) -> Vector:
     Returns:
         [n, 2] shares of the width, from the left, and of the height, from the top; NaN of what is behind the camera.
     """
-    forward = view.target - view.eye
-    forward = forward / np.linalg.norm(forward)
-    right = np.cross(forward, view.up)
-    right /= np.linalg.norm(right)
+    right, down, forward = view.axes
     offset = points - view.eye
     depth = offset @ forward
     half = np.where(depth > 1e-6, depth, np.nan) * np.tan(np.radians(view.fovy) / 2)
     x = 0.5 + 0.5 * (offset @ right) / (half * aspect)
-    y = 0.5 - 0.5 * (offset @ np.cross(right, forward)) / half
+    y = 0.5 + 0.5 * (offset @ down) / half
     return np.stack((x, y), -1)
 
 

@@ -178,10 +178,7 @@ class _Lens:
     def __init__(self, view: View, width: int, height: int) -> None:
         self.eye = view.eye
         self.size = (width, height)
-        self.forward = (view.target - view.eye) / np.linalg.norm(view.target - view.eye)
-        right = np.cross(self.forward, view.up)
-        self.right = right / np.linalg.norm(right)
-        self.down = -np.cross(self.right, self.forward)
+        self.right, self.down, self.forward = view.axes
         self.focal = 0.5 * height / np.tan(np.radians(view.fovy) / 2)  # pixels
 
     def pixel(self, point: Floats) -> tuple[float, float, float]:

@@ -181,8 +181,8 @@ class Take:
 
 
 def _robots(env: Env, model: mujoco.MjModel) -> dict[tuple[str, int], int]:
-    """Bodies of the agents, by group and number: robots stand in the scene in the order of agents. None where a robot is no
-    agent, or an agent has several."""
+    """Bodies of the agents, by group and number: robots stand in the scene in the order of agents. Empty where agents and
+    robots differ in number, as where two groups move one robot."""
     agents = [(name, i) for name, group in env.groups.items() for i in range(group.count)]
     roots = sorted(driven_roots(model))
     return dict(zip(agents, roots, strict=True)) if len(agents) == len(roots) else {}
