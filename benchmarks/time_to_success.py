@@ -12,7 +12,6 @@ training took.
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import resource
 import shlex
@@ -24,9 +23,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from machine import commit, machine
+from result_file import RESULTS, write_result
 
-RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
 EVALUATION_SEED = 12_345
 BEFORE = "the preset before"  # row of the checkout given by --before
 
@@ -99,32 +97,24 @@ def main() -> None:
             print(f"{variant or 'preset'}: {shown}", flush=True)
     words = " ".join(f"--variant {shlex.quote(v)}" for v in variants if v != BEFORE)
     before = "--before PYTHON " if args.before else ""
-    out = args.out or RESULTS / "time-to-success.json"
-    result = {
-        "name": out.stem,
-        "command": f"python benchmarks/time_to_success.py {args.task} {before}{words} --seeds {args.seeds}",
-        "commit": commit(),
-        "machine": machine(),
-        "date": datetime.date.today().isoformat(),
-        "wall_s": round(time.perf_counter() - start, 1),
-        "metrics": {
-            "reached": f"seeds whose deterministic policy succeeds in at least {args.success} of {args.episodes} episodes",
-            "wall_s": "median over seeds of the whole command `rookery train`, imports and making of worlds included, s",
-            "ratio": "median over seeds of the command's wall time over that of the first variant with the same seed",
-        },
-        "columns": [
-            {"key": "variant", "title": f"`rookery train {args.task}` with"},
-            {"key": "seeds", "title": "seeds", "format": "d"},
-            {"key": "reached", "title": f"reached {args.success}", "format": "d"},
-            {"key": "least", "title": "least success", "format": ".3f"},
-            {"key": "wall_s", "title": "command, s", "format": ".1f"},
-            {"key": "training_s", "title": "training, s", "format": ".1f"},
-            {"key": "cpu_s", "title": "processor time, s", "format": ".1f"},
-            {"key": "ratio", "title": "over the first", "format": ".2f"},
-        ],
-        "rows": [summary(v, runs[v], args.success, runs[variants[0]]) for v in variants],
+    command = f"python benchmarks/time_to_success.py {args.task} {before}{words} --seeds {args.seeds}"
+    metrics = {
+        "reached": f"seeds whose deterministic policy succeeds in at least {args.success} of {args.episodes} episodes",
+        "wall_s": "median over seeds of the whole command `rookery train`, imports and making of worlds included, s",
+        "ratio": "median over seeds of the command's wall time over that of the first variant with the same seed",
     }
-    out.write_text(json.dumps(result, indent=1) + "\n")
+    columns = [
+        {"key": "variant", "title": f"`rookery train {args.task}` with"},
+        {"key": "seeds", "title": "seeds", "format": "d"},
+        {"key": "reached", "title": f"reached {args.success}", "format": "d"},
+        {"key": "least", "title": "least success", "format": ".3f"},
+        {"key": "wall_s", "title": "command, s", "format": ".1f"},
+        {"key": "training_s", "title": "training, s", "format": ".1f"},
+        {"key": "cpu_s", "title": "processor time, s", "format": ".1f"},
+        {"key": "ratio", "title": "over the first", "format": ".2f"},
+    ]
+    rows = [summary(v, runs[v], args.success, runs[variants[0]]) for v in variants]
+    write_result(args.out or RESULTS / "time-to-success.json", command, start, columns, rows, metrics)
 
 
 if __name__ == "__main__":

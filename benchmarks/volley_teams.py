@@ -1,5 +1,4 @@
-"""Teams of volley-3v3 against each other: hierarchies, flat policies by self-play and leagues, all trained about as long; the
-script.
+"""Teams of volley-3v3 against each other: hierarchies, flat policies by self-play and leagues; the script.
 
     python benchmarks/volley_teams.py [--train hierarchy ...] [--only "hierarchy : script" ...] [--episodes 1000]
         [--steps 6000000] [--runs runs/volley-teams] [--out FILE]
@@ -62,8 +61,8 @@ TRAININGS = {
 """Of each team: the command, in which a name in braces is that team's policy, and names in brackets a file of opponents."""
 FLAT_TEAMS = ("MAPPO self-play", "fictitious", "PSRO Nash")
 SHARES = {"hierarchy": 2.0, "hierarchy, both levels": 0.3} | dict.fromkeys(FLAT_TEAMS, 1.5)
-"""Control steps of a training, as shares of those of the first: such that flat teams learn for about as long as both trainings
-of a hierarchy, which learns from decisions alone. The seconds that each took are in the rows."""
+"""Control steps of a training, as shares of those of the first. A hierarchy learns from decisions alone, a flat team from every
+step: flat teams get fewer steps. The seconds that each team learned for are in the rows; they differ."""
 SCRIPT = "script"
 OTHERS = (*FLAT_TEAMS, SCRIPT)
 HIERARCHIES = ("hierarchy, self-play", "hierarchy", "hierarchy, league", "hierarchy, both levels")
