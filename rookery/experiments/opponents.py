@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rookery.experiments.match_env import CONTROLLER, act_of, find_player
 from rookery.experiments.settings import read_table, to_toml
@@ -71,27 +71,38 @@ def read_opponents(file: Path) -> Opponents:
     Raises:
         RookeryError: it cannot be read, or has another form.
     """
-    values = read_table(file, "file of opponents")
+    found = opponents_of(read_table(file, "file of opponents"), f"the file of opponents {file}")
+    return replace(found, members=tuple(replace(m, policy=_found_from(m.policy, file.parent)) for m in found.members))
+
+
+def opponents_of(values: dict[str, Any], where: str) -> Opponents:
+    """The opponents in a file's values, by the names that it gives them.
+
+    Args:
+        values: of the file, or of a table of that form.
+        where: its name in errors.
+
+    Raises:
+        RookeryError: another form.
+    """
     members = values.get("members", [])
     if not isinstance(members, list) or not all(isinstance(m, dict) for m in members):
-        raise RookeryError(
-            f'the file of opponents {file} has no list of members: write members = [{{policy = "RUN"}}].'
-        )
-    values["members"] = [from_values(Member, m, f"value of a member in {file.name}") for m in members]
-    found: Opponents = from_values(Opponents, values, f"value in {file.name}")
+        raise RookeryError(f'{where} has no list of members: write members = [{{policy = "RUN"}}].')
+    made = [from_values(Member, m, f"value of a member in {where}") for m in members]
+    found: Opponents = from_values(Opponents, {**values, "members": made}, f"value in {where}")
     if not found.members:
-        raise RookeryError(f'the file of opponents {file} names nobody: write members = [{{policy = "RUN"}}].')
+        raise RookeryError(f'{where} names nobody: write members = [{{policy = "RUN"}}].')
     names = [m.policy for m in found.members]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
-        raise RookeryError(f"the file of opponents {file} names {twice[0]} twice: give it a larger weight.")
+        raise RookeryError(f"{where} names {twice[0]} twice: give it a larger weight.")
     if found.prioritized and found.prioritized not in WEIGHTINGS:
         raise unknown("weighting", found.prioritized, WEIGHTINGS)
     if not 0.0 <= found.share_of_latest <= 1.0 or (found.share_of_latest and not found.prioritized):
         raise RookeryError(
-            f"share_of_latest in {file} must lie between 0 and 1, and goes with prioritized, got {found.share_of_latest}."
+            f"share_of_latest in {where} must lie between 0 and 1, and goes with prioritized, got {found.share_of_latest}."
         )
-    return replace(found, members=tuple(replace(m, policy=_found_from(m.policy, file.parent)) for m in found.members))
+    return found
 
 
 def opponents_in(file: str | None, folder: Path) -> Opponents | None:

@@ -22,6 +22,7 @@ A recipe is a TOML file, `policies/recipes/NAME.toml`, for the task or the polic
     init = "imitated"                # a stage before it, or a policy of the zoo; likewise `teacher`
     randomize = "ranges.toml"        # a file is found from the recipe's folder
     ppo = {learning_rate = 1e-4}
+    opponents = {team = "either", members = [{policy = "controller"}]}  # as in a file of opponents; stages before it, too
 
     [[stages]]
     kind = "low_pass"                # rookery.policies.low_pass
@@ -54,6 +55,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rookery.experiments.match_env import CONTROLLER
+from rookery.experiments.opponents import opponents_of
 from rookery.experiments.settings import RunSettings, read_table
 from rookery.experiments.zoo import zoo
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm, find_algorithm
@@ -83,7 +86,8 @@ class RecipeStage:
     Args:
         name: of its folder.
         kind: "train", "low_pass" or "fuse".
-        values: by key, see the top of this file; of "train" complete settings but for what names a policy.
+        values: by key, see the top of this file; of "train" complete settings but for what names a policy, and `opponents`
+            as in a file of opponents.
     """
 
     name: str
@@ -325,7 +329,8 @@ def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before:
         if source is not None and source not in before and source not in zoo():
             raise unknown(f"{key} in {where}", str(source), [*before, *zoo()])
     if kind == "train":
-        return RecipeStage(name, kind, _settings(values, task, shared).to_values())
+        opponents = _opponents(values, before, where)
+        return RecipeStage(name, kind, _settings(values, task, shared).to_values() | opponents)
     needed, others = KEYS[kind]
     for key in needed:
         if key not in values:
@@ -338,6 +343,20 @@ def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before:
     if not isinstance(actions := values.get("actions", []), list) or not all(isinstance(a, str) for a in actions):
         raise RookeryError(f"actions in {where} needs a list of names, got {actions!r}.")
     return RecipeStage(name, kind, values)
+
+
+def _opponents(values: dict[str, Any], before: list[str], where: str) -> dict[str, Any]:
+    """The opponents of a stage, checked and taken out of its values; empty without any."""
+    given = values.pop("opponents", None)
+    if given is None:
+        return {}
+    where = f"opponents in {where}"
+    if not isinstance(given, dict):
+        raise RookeryError(f'{where} need a table: {{team = "either", members = [{{policy = "controller"}}]}}.')
+    for member in opponents_of(given, where).members:
+        if member.policy not in (CONTROLLER, *before, *zoo()):
+            raise unknown(f"policy of {where}", member.policy, [CONTROLLER, *before, *zoo()])
+    return {"opponents": given}
 
 
 def _settings(values: dict[str, Any], task: str, shared: Mapping[str, Any]) -> RunSettings:

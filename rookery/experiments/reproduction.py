@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.opponents import FILE as OPPONENTS
+from rookery.experiments.opponents import opponents_of
 from rookery.experiments.recipes import PROGRESS, SOURCES, Recipe, RecipeStage
 from rookery.experiments.runs import find_run, open_run, write_json
 from rookery.experiments.settings import RunSettings
@@ -21,6 +23,7 @@ from rookery.policies.training.lock import RunLock, is_unused
 from rookery.policies.training.store import save_policy
 from rookery.sim.devices import find_device
 from rookery.sim.errors import RookeryError
+from rookery.sim.files import replace
 from rookery.sim.untrusted import read_json
 from rookery.sim2real.build import build_contract
 from rookery.sim2real.compatibility import short
@@ -159,8 +162,11 @@ class Reproduction:
 
     def settings(self, stage: RecipeStage) -> RunSettings:
         """The settings with which a training of the recipe is made."""
-        settings = RunSettings.from_values(stage.values)
+        opponents = stage.values.get("opponents")
+        settings = RunSettings.from_values(stage.values | {"opponents": None})
         paths: dict[str, Any] = {key: self._source(getattr(settings, key)) for key in SOURCES["train"]}
+        if opponents is not None:
+            paths["opponents"] = str(self.folder / f"{stage.name}-{OPPONENTS}")
         settings = dataclasses.replace(settings, **paths)
         if self.seed is not None:
             settings = dataclasses.replace(settings, seed=self.seed)
@@ -174,6 +180,9 @@ class Reproduction:
         run = self.folder / stage.name
         if not checkpoint.complete(run):
             shutil.rmtree(run, ignore_errors=True)  # what was killed before its first checkpoint
+            if settings.opponents is not None:  # stages before it are folders beside the file
+                text = opponents_of(stage.values["opponents"], f"opponents of {stage.name}").to_toml()
+                replace(Path(settings.opponents), text.encode())
             return start(settings, run)
         if checkpoint.read_state(run)["steps"] >= settings.runner.total_steps:
             return None

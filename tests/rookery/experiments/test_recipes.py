@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rookery.cli.main import main
+from rookery.experiments.opponents import opponents_in
 from rookery.experiments.recipes import find_recipe, preset, read_file, read_recipe, recipe_files, recipe_folder
 from rookery.experiments.reproduction import LEAST_WORLDS, UPDATES, Reproduction, scaled
 from rookery.experiments.runs import open_run
@@ -316,6 +317,53 @@ def test_a_seed_that_the_recipe_has_goes_on_and_another_is_refused_by_its_name(t
     changed = read_recipe(write(tmp_path, SHORT.replace("num_envs = 16\nrunner", "num_envs = 8\nrunner", 1)))
     with pytest.raises(RookeryError, match="begun with another recipe:"):
         Reproduction(changed, tmp_path / "begun-None", 0.5, own)
+
+
+PLAYED = """
+task = "volley-1v1"
+
+[settings]
+num_envs = 16
+runner = {total_steps = 512}
+ppo = {hidden = [8, 8], rollout_steps = 16, minibatches = 1, epochs = 1}
+
+[[stages]]
+name = "self-play"
+
+[[stages]]
+name = "against"
+init = "self-play"
+opponents = {team = "either", members = [{policy = "self-play", weight = 2.0}, {policy = "controller"}]}
+"""
+
+
+def test_a_stage_plays_against_stages_before_it(tmp_path):
+    recipe = read_recipe(write(tmp_path, PLAYED))
+    made = tmp_path / "made"
+    assert Reproduction(recipe, made).run()
+    made = made.rename(tmp_path / "moved")  # as a user does who keeps it
+    first, script = opponents_in("opponents.toml", made / "against").members
+    assert Path(first.policy).resolve() == (made / "self-play").resolve()
+    assert (first.weight, script.policy) == (2.0, "controller")
+    assert Reproduction(recipe, made).done == ["self-play", "against"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('policy = "self-play"', 'policy = "against"', "policy of opponents in stage 2 of mine.toml"),
+        ('policy = "self-play"', 'policy = "controller"', "twice"),
+        ('policy = "self-play", weight', 'policy = "self-play", wieght', "wieght"),
+        ('opponents = {team = "either", members', "opponents = {members", "team"),
+        ('opponents = {team = "either", members = [', 'opponents = "script.toml"\nother = {members = [', "need a table"),
+    ],
+)
+def test_opponents_that_are_none_are_one_sentence(tmp_path, capsys, old, new, message):
+    assert main(["reproduce", str(write(tmp_path, PLAYED.replace(old, new))), "--out", str(tmp_path / "made")]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "made").exists()
 
 
 def test_a_stage_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
