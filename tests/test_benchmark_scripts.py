@@ -80,6 +80,7 @@ WORDS = {
     "updates_vs_sb3": f"--repetitions 1 {OUT}",
     "video": f"--seconds 0.2 --repeats 1 {OUT}",
     "viewer": f"--only sent page stream --tasks drone-hover --repeats 1 --seconds 0.5 {OUT}",
+    "volley_rallies": f"policies/zoo/volley-6v6 --episodes 2 --only nominal {OUT}",
     "volley_skills": f"--episodes 1 --only go {OUT}",
     "volley_teams": f"--steps 2000 --episodes 2 --only 'hierarchy : script' {OUT}",
     "volleyball": f"--episodes 1 {OUT}",

@@ -354,4 +354,4 @@ class Volley6v6(Match):
     terms: ClassVar[dict[str, int]] = _TEAM_TERMS
 
     def controller(self) -> plays.Act:
-        return plays.MatchPlay(self, apex=6.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)
+        return plays.MatchPlay(self, apex=5.0, serve_to=2.5, serve_contact=2.8, serve_apex=6.5)
