@@ -38,8 +38,8 @@ COLUMNS = [
     {"key": "episodes", "title": "episodes", "format": ",.0f"},
 ]
 METRICS = {
-    "long": f"share of the episodes of 10 s in which the ball crosses the net at least {LONG} times; one policy flies both sides."
-    " Nominal episodes begin alike, but for the side that serves",
+    "long": f"share of the episodes of 10 s in which the ball crosses the net at least {LONG} times; one policy flies both"
+    " sides. Nominal episodes begin alike, but for the side that serves",
     "interval": "Wilson's",
     "crossings": "mean of all episodes",
 }

@@ -223,7 +223,10 @@ def _evaluate(job: Job, run: Runner, episodes: int) -> dict[str, Any]:
     if "refused" in result:
         return result
     names = ("metric_name", "metric", "return_mean", "return_std", "metrics", "causes", "engine")
-    row = {"success": result["success_rate"], "length": result["episode_length_mean"]}
+    success = (
+        None if result.get("plays_all_teams") else result["success_rate"]
+    )  # of a match: which side won says nothing
+    row = {"success": success, "length": result["episode_length_mean"]}
     return row | {n: result[n] for n in names} | {"episodes": episodes, "command": f"rookery {shlex.join(command)}"}
 
 

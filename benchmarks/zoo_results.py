@@ -35,7 +35,8 @@ COLUMNS = [
 ]
 METRICS = {
     "nominal": "success rate: share of episodes that meet the task's success criterion, as the task's guide and docstring "
-    "define it; of table-* tasks Meta-World's: at any time of the episode",
+    "define it; of table-* tasks Meta-World's: at any time of the episode; none of matches that a policy "
+    "plays against itself",
     "delay": "the same with observations and actions late at once, each by the most that the gate's profile has (which asks "
     "for each alone, and for combinations drawn between)",
     "engine": "the same on the first other engine of the task; pybullet with 16 episodes",

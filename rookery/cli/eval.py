@@ -139,6 +139,7 @@ def run(args: Args) -> int:
         log.write(args.log_draws)
     result |= {"controller": args.controller, "engine": env.engine, "randomize": randomize}
     result |= {"sampled": args.sample} if args.sample else {}
+    result |= {"plays_all_teams": True} if _of_games(args, env) else {}
     result |= {"seed": seed, "set": fixed, "judged_by": judged.to_json()}
     if args.track:
         _track(args.run, result)

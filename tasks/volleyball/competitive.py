@@ -331,6 +331,7 @@ class Volley3v3(Match):
 
     name = "volley-3v3"
 
+    headline: ClassVar[str] = "crossings"
     Config: ClassVar[type] = Match3v3Config
     server: ClassVar[int] = 2
     anchors: ClassVar[tuple[Place, ...]] = (*_THREE, *far_places(_THREE))
@@ -348,6 +349,7 @@ class Volley6v6(Match):
 
     name = "volley-6v6"
 
+    headline: ClassVar[str] = "crossings"
     Config: ClassVar[type] = Match6v6Config
     server: ClassVar[int] = 4
     anchors: ClassVar[tuple[Place, ...]] = (*_SIX, *far_places(_SIX))

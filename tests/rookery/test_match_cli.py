@@ -71,6 +71,15 @@ def test_a_policy_plays_on_its_own_terms_against_the_controller(runs: Path, caps
     assert result["judged_by"]["a"]["interface"]["observe_landing"]["value"] is True
 
 
+def test_an_evaluation_says_that_a_policy_played_both_sides(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = ["--episodes", "2", "--num-envs", "2", "--json"]
+    capsys.readouterr()
+    assert main(["eval", str(runs / "own"), *own]) == 0
+    assert json.loads(capsys.readouterr().out)["plays_all_teams"] is True
+    assert main(["eval", "volley-1v1", "--controller", "classical", *own]) == 0
+    assert "plays_all_teams" not in json.loads(capsys.readouterr().out)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
