@@ -25,6 +25,7 @@ CASES: dict[str, dict[str, Any]] = {
     "nominal": {},
     "default randomization": {"randomize": "default"},
     "commands 20 ms late": {"fixed": {"action_delay": 0.02}},
+    "observations and commands 20 ms late": {"fixed": {"observation_delay": 0.02, "action_delay": 0.02}},
     "MuJoCo": {"engine": "mujoco"},
 }
 """Options of open_env."""
