@@ -85,6 +85,20 @@ def test_every_policy_of_the_zoo_is_reproduced(name, tmp_path):
         assert made.latency.action.randomized is None, "of two trainings, neither with delays that this contract knows"
 
 
+def staged() -> list[str]:
+    """Recipes of several stages whose policies are not in the zoo."""
+    return sorted(n for n, f in recipe_files().items() if n not in zoo() and "stages" in read_file(f))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", staged())
+def test_other_recipes_of_stages_are_carried_out(name, tmp_path):
+    assert main(["reproduce", name, "--scale", "0.0003", "--out", str(tmp_path / "made")]) == 0
+    made = Reproduction(find_recipe(name), tmp_path / "made", 0.0003)
+    assert made.done == [stage.name for stage in find_recipe(name).stages]
+    assert open_run(tmp_path / "made")[1].task_id == find_recipe(name).task
+
+
 def test_recipes_are_of_tasks_and_of_policies_in_the_zoo():
     assert set(recipe_files()) <= {*zoo(), *TASKS}
 
