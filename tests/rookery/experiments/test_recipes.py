@@ -369,7 +369,11 @@ def test_a_stage_plays_against_stages_before_it(tmp_path):
         ('policy = "self-play"', 'policy = "controller"', "twice"),
         ('policy = "self-play", weight', 'policy = "self-play", wieght', "wieght"),
         ('opponents = {team = "either", members', "opponents = {members", "team"),
-        ('opponents = {team = "either", members = [', 'opponents = "script.toml"\nother = {members = [', "need a table"),
+        (
+            'opponents = {team = "either", members = [',
+            'opponents = "script.toml"\nother = {members = [',
+            "need a table",
+        ),
     ],
 )
 def test_opponents_that_are_none_are_one_sentence(tmp_path, capsys, old, new, message):
