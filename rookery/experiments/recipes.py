@@ -55,8 +55,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rookery.experiments.match_env import CONTROLLER
-from rookery.experiments.opponents import opponents_of
 from rookery.experiments.settings import RunSettings, read_table
 from rookery.experiments.zoo import zoo
 from rookery.policies.algorithms import ALGORITHMS, VARIANTS, base_algorithm, find_algorithm
@@ -350,6 +348,10 @@ def _opponents(values: dict[str, Any], before: list[str], where: str) -> dict[st
     given = values.pop("opponents", None)
     if given is None:
         return {}
+    # presets are read for --help, which needs no torch
+    from rookery.experiments.match_env import CONTROLLER
+    from rookery.experiments.opponents import opponents_of
+
     where = f"opponents in {where}"
     if not isinstance(given, dict):
         raise RookeryError(f'{where} need a table: {{team = "either", members = [{{policy = "controller"}}]}}.')
