@@ -44,9 +44,21 @@ SEEDS = (0, 1, 2)
 """Of the recipe."""
 SCRIPT = "script"
 OTHERS = (*TRAININGS, SCRIPT)
-BEST, BEFORE = "hierarchy, both levels", "hierarchy"
-PAIRS = {f"{a} : {b}": (a, b, 0) for a in STAGES for b in OTHERS} | {
-    f"{BEST} : {b}" + (f", seed {seed}" if seed else ""): (BEST, b, seed) for seed in SEEDS for b in (*OTHERS, BEFORE)
+BEST = "hierarchy, both levels"
+BEFORE = "hierarchy"  # it began from that
+
+
+def case_of(team: str, against: str, seed: int) -> str:
+    """Name of a pair."""
+    return f"{team} : {against}" + (f", seed {seed}" if seed else "")
+
+
+PAIRS = {
+    case_of(*pair): pair
+    for pair in (
+        *((a, b, 0) for a in STAGES for b in OTHERS),
+        *((BEST, b, seed) for seed in SEEDS for b in (*OTHERS, BEFORE)),
+    )
 }
 """By name: the teams, and the hierarchies' seed."""
 COLUMNS = [
@@ -84,8 +96,7 @@ def newest(folder: Path) -> Path:
 
 def folder_of(name: str, runs: Path, seed: int = 0) -> Path:
     """Where a team is trained; a hierarchy is a stage in it."""
-    known = name in STAGES
-    return runs / (f"hierarchies-{seed}" if known else name.replace(", ", "-").replace(" ", "-").lower())
+    return runs / (f"hierarchies-{seed}" if name in STAGES else name.replace(" ", "-").lower())
 
 
 def team(name: str, runs: Path, steps: int, seed: int = 0) -> str:
@@ -159,11 +170,6 @@ def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str
     }  # fmt: skip
 
 
-def case_of(row: dict[str, Any]) -> str:
-    """Name of a row's pair."""
-    return f"{row['team']} : {row['against']}" + (f", seed {row['seed']}" if row["seed"] else "")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=1000)
@@ -177,7 +183,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args.runs.mkdir(parents=True, exist_ok=True)
     for name in args.train:
         team(name, args.runs, args.steps)
-    rows = {case_of(r): r for r in json.loads(args.out.read_text())["rows"]} if args.out.exists() else {}
+    rows = (
+        {case_of(r["team"], r["against"], r["seed"]): r for r in json.loads(args.out.read_text())["rows"]}
+        if args.out.exists()
+        else {}
+    )
     command = f"python benchmarks/volley_teams.py --episodes {args.episodes} --seed {args.seed}"
     for ordered, start in measured(
         rows, list(PAIRS), args.only, lambda c: row(c, args.runs, args.steps, args.episodes, args.seed)

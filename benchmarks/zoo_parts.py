@@ -223,9 +223,8 @@ def _evaluate(job: Job, run: Runner, episodes: int) -> dict[str, Any]:
     if "refused" in result:
         return result
     names = ("metric_name", "metric", "return_mean", "return_std", "metrics", "causes", "engine")
-    success = (
-        None if result.get("plays_all_teams") else result["success_rate"]
-    )  # of a match: which side won says nothing
+    # of a match against itself, which side won says nothing
+    success = None if result.get("plays_all_teams") else result["success_rate"]
     row = {"success": success, "length": result["episode_length_mean"]}
     return row | {n: result[n] for n in names} | {"episodes": episodes, "command": f"rookery {shlex.join(command)}"}
 

@@ -126,7 +126,8 @@ def run(args: Args) -> int:
     else:
         env, act = open_env(args.run, worlds, shards=args.shards, sample=args.sample, **options)
     announce(args.run, args.controller)
-    note_first([*judged.lines(), *_of_games(args, env)], args.json)
+    games = _of_games(args, env)
+    note_first([*judged.lines(), *games], args.json)
     log = _log_of(args, env, seed)
     try:
         if args.ray is not None:
@@ -139,7 +140,7 @@ def run(args: Args) -> int:
         log.write(args.log_draws)
     result |= {"controller": args.controller, "engine": env.engine, "randomize": randomize}
     result |= {"sampled": args.sample} if args.sample else {}
-    result |= {"plays_all_teams": True} if _of_games(args, env) else {}
+    result |= {"plays_all_teams": True} if games else {}
     result |= {"seed": seed, "set": fixed, "judged_by": judged.to_json()}
     if args.track:
         _track(args.run, result)

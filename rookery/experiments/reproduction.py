@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rookery.experiments.opponents import FILE as OPPONENTS
-from rookery.experiments.opponents import opponents_of
 from rookery.experiments.recipes import PROGRESS, SOURCES, Recipe, RecipeStage
 from rookery.experiments.runs import find_run, open_run, write_json
-from rookery.experiments.settings import RunSettings
+from rookery.experiments.settings import RunSettings, to_toml
 from rookery.experiments.training import RANGES, Training, resume, start
 from rookery.making import full_config, make
 from rookery.policies.fuse import fuse_policies
@@ -181,8 +180,7 @@ class Reproduction:
         if not checkpoint.complete(run):
             shutil.rmtree(run, ignore_errors=True)  # what was killed before its first checkpoint
             if settings.opponents is not None:  # stages before it are folders beside the file
-                text = opponents_of(stage.values["opponents"], f"opponents of {stage.name}").to_toml()
-                replace(Path(settings.opponents), text.encode())
+                replace(Path(settings.opponents), to_toml(stage.values["opponents"]).encode())
             return start(settings, run)
         if checkpoint.read_state(run)["steps"] >= settings.runner.total_steps:
             return None
