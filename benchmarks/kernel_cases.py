@@ -143,12 +143,12 @@ def pursue(state, target, steps, counted_from, bounds, distance, error_sum, erro
     e.addcmul_(d, counts[:, None])
 
 
-def add_turning(state, steps, counted_from, turned, counted):
-    s, n, t, c = tensors(state, steps, turned, counted)
+def add_turning(state, steps, counted_from, turned, counted, rate):
+    s, n, t, c, out = tensors(state, steps, turned, counted, rate)
     counts = (n > counted_from).float()
     c += counts
-    vertical = (matrix(s[..., 3:7])[..., 6:] * s[..., 10:13]).sum(-1)
-    t.addcmul_(vertical, counts[:, None])
+    torch.sum(matrix(s[..., 3:7])[..., 6:] * s[..., 10:13], -1, out=out)
+    t.addcmul_(out, counts[:, None])
 
 
 def begin_turning(ids, turned, counted):

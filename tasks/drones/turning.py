@@ -33,6 +33,7 @@ class Turning(Buffers):
 
     Attributes:
         counted_from: control step of an episode after which steps count; 0 for all of them.
+        rate: [N, A] rad/s, angular velocity about the vertical in the latest control step.
     """
 
     counted_from = 0
@@ -44,6 +45,7 @@ class Turning(Buffers):
         self.buffer("turned", num_envs, drones)  # rad/s, summed
         self.buffer("counted", num_envs)  # control steps
         self._sums = self.turned.numpy(), self.counted.numpy()
+        self.rate = torch.zeros(num_envs, drones)  # no part of what an episode remembers
         self._drift = torch.zeros(num_envs)
 
     def reset(self, ids: NDArray) -> None:
@@ -57,7 +59,7 @@ class Turning(Buffers):
             state: [N, A, 13], see Bodies.state, at its end.
             steps: [N] control steps into the episode, this one included.
         """
-        add_turning(state, steps, self.counted_from, *self._sums)
+        add_turning(state, steps, self.counted_from, *self._sums, array(self.rate))
 
     def metrics(self) -> dict[str, Tensor]:
         """See TURNING_METRICS: [N], NaN where no step has counted. The tensor is reused."""
@@ -66,17 +68,21 @@ class Turning(Buffers):
 
 
 @kernel
-def add_turning(state, steps, counted_from, turned, counted):  # type: ignore[no-untyped-def]  # pragma: no cover
-    """Add a control step to the sums of `Turning`; arguments as in `Turning.add`."""
+def add_turning(state, steps, counted_from, turned, counted, rate):  # type: ignore[no-untyped-def]  # pragma: no cover
+    """Add a control step to the sums of `Turning`, and write its `rate`; the other arguments as in `Turning.add`."""
     for w in range(state.shape[0]):
-        if steps[w] > counted_from:
+        counts = steps[w] > counted_from
+        if counts:
             counted[w] += 1.0
-            for a in range(state.shape[1]):
-                s = state[w, a]
-                qw, qx, qy, qz = float(s[3]), float(s[4]), float(s[5]), float(s[6])
-                # the world's z axis in body axes, against the angular velocity in body axes
-                about = 2.0 * (qx * qz - qw * qy) * s[10] + 2.0 * (qy * qz + qw * qx) * s[11]
-                turned[w, a] += about + (qw * qw - qx * qx - qy * qy + qz * qz) * s[12]
+        for a in range(state.shape[1]):
+            s = state[w, a]
+            qw, qx, qy, qz = float(s[3]), float(s[4]), float(s[5]), float(s[6])
+            # the world's z axis in body axes, against the angular velocity in body axes
+            about = 2.0 * (qx * qz - qw * qy) * s[10] + 2.0 * (qy * qz + qw * qx) * s[11]
+            about += (qw * qw - qx * qx - qy * qy + qz * qz) * s[12]
+            rate[w, a] = about
+            if counts:
+                turned[w, a] += about
 
 
 @kernel

@@ -17,13 +17,13 @@ from rookery.tasks.volleyball.rules import NOWHERE, PLANE, Rules
 
 @dataclass(frozen=True)
 class HitConfig(VolleyConfig):
-    """Values of volley-hit (VolleyBots' SingleHitVolleyball, arXiv 2502.01932)."""
+    """Values of volley-hit (VolleyBots' SingleHitVolleyball, arXiv 2502.01932); `yaw_rate` is not in the publication."""
 
     episode_s: float = 10.0  # s
     ball_above_m: float = 3.0  # m, where the ball starts above the drone
     finish_height_m: float = 2.0  # m, where the distance is measured as the ball comes down
     reward: Weights = Weights(
-        hit=1.0, far_from_anchor=-0.05, distance=2.0, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
+        hit=1.0, far_from_anchor=-0.05, distance=2.0, yaw_rate=0.0, wrong_hit=-10.0, drone_fault=-10.0, ball_fault=-10.0
     )
 
 
@@ -76,6 +76,7 @@ class VolleyHit(VolleyTask):
         return self.referee.fault == rally.FINISHED
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
+        """`yaw_rate` is the size of the drone's angular velocity about the vertical, rad/s."""
         away = (self.drones.bodies.pos - self.places).norm(dim=-1)
         distance = (self.places[:, 0] - self.referee.end[:, :1]) * self.finished[:, None]
         return {
@@ -83,6 +84,7 @@ class VolleyHit(VolleyTask):
                 "hit": self.referee.hit_now.float(),
                 "far_from_anchor": (away > 1.0).float(),
                 "distance": distance,
+                "yaw_rate": self.turning.rate.abs(),
                 **self.faults(),
             }
         }

@@ -44,6 +44,7 @@ def drifts(env: Any, steps: int, counted_from: int = 0) -> tuple[np.ndarray, np.
             actions[g] = torch.tensor(s.action.neutral) + 0.2 * u
         _, _, terminated, truncated, _ = env.step(actions)
         whole &= ~(terminated | truncated).numpy()
+        np.testing.assert_allclose(env.task.turning.rate.numpy()[whole], turning(env)[whole], rtol=1e-4, atol=1e-4)
         total = total + turning(env) * (step >= counted_from)
     mean = np.abs(total / max(steps - counted_from, 1)).max(1)
     return env.metrics()["yaw_drift"].numpy()[whole], mean[whole]

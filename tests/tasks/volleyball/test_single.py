@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import torch
 from drift import without_drift
 from volley_table import Table, make
 
@@ -110,6 +111,15 @@ def test_a_hit_and_its_distance():
     assert without_drift(table.metrics) == pytest.approx(
         {"success": 1.0, "distance_m": math.hypot(8.5, 1.5), "distance_x_m": 8.5, "hits": 1.0}, rel=1e-5
     )
+
+
+def test_turning_costs_only_who_asks_for_it():
+    table = Table(VolleyHit, start_yaw=1.0)
+    state = table.task.drones.bodies.state.clone()
+    state[0, 0, 10:13] = torch.tensor([0.0, 0.0, -1.5])  # rad/s, about the upright drone's own axis
+    table.task.drones.bodies.set_state(None, state)
+    assert table.step()["yaw_rate"] == pytest.approx([1.5])
+    assert VolleyHit.Config().reward["yaw_rate"] == 0.0
 
 
 def test_a_hit_backwards_is_no_success_and_costs():
