@@ -20,6 +20,8 @@ from rookery.tasks.volleyball.flight import FlightLimits, Tolerance
 from rookery.tasks.volleyball.players import Players, Timing, Touch
 from rookery.tasks.volleyball.rules import SERVE
 
+SHORT = 0.6
+"""Part of what a bump has fallen short by which the next one aims higher."""
 Act = Callable[[dict[str, Tensor]], dict[str, Tensor]]
 
 
@@ -98,15 +100,34 @@ class WayPoints(Team):
 
 
 class SoloBump(Team):
-    """Bump the ball straight up, and each time a part of the way back to the place. The drone stays low, as the task wants."""
+    """Bump the ball straight up, and each time a part of the way back to the place. The drone stays low, as the task wants.
 
-    def __init__(self, task: VolleyTask, contact: float = 2.15, spread: float = 0.15, apex: float = 3.8) -> None:
+    Args:
+        highest: m, up to which it aims where its strokes fall short, as those of weak and late rotors do.
+    """
+
+    def __init__(
+        self, task: VolleyTask, contact: float = 2.15, spread: float = 0.15, apex: float = 3.8, highest: float = 4.4
+    ) -> None:
         super().__init__(task, contact, spread, apex)
+        self._wanted = apex
+        self._highest = highest
+        self.goals.buffer("aim", *self.goals.apex.shape).fill_(apex)
 
     def plan(self) -> None:
         self.goals.strike[:] = True
         landing = self.landing()[:, None, :2]
         self.goals.target[..., :2] = landing + 0.4 * (self.task.places[:, :2] - landing)
+        self._correct()
+        self.goals.apex.copy_(self.goals.aim)
+
+    def _correct(self) -> None:
+        """Aim higher by a part of what the stroke of this control step has fallen short, and lower where it was too high."""
+        ball, aim = self.players.balls, self.goals.aim
+        apex = ball[:, 2] + ball[:, 5].clamp_min(0.0).square() / (2.0 * GRAVITY)
+        better = (aim + SHORT * (self._wanted - apex[:, None])).clamp(self._wanted, self._highest)
+        aim.copy_(torch.where(self.task.referee.hit_now.bool(), better, aim))
+        aim[self.task.steps == 0] = self._wanted
 
 
 class Hit(Team):

@@ -125,3 +125,21 @@ def test_the_script_hears_how_late_its_commands_are():
     again.reset()
     again.load_state_dict(env.state_dict())
     assert torch.equal(other(obs)["drone"], team(obs)["drone"])
+
+
+def test_a_bump_that_falls_short_is_followed_by_higher_ones():
+    """By the ball's own highest point after each hit: rotors that are weak and slow reach 3.5 m as well."""
+    env = rookery.make("volley-solo-bump", 4, seed=3, fixed={"thrust_coefficient": 0.85, "mass": 1.1, "rotor_lag": 1.5})
+    obs, _ = env.reset()
+    team = env.task.controller()
+    tops, top = [], torch.zeros(4)
+    for _ in range(700):
+        obs, *_ = env.step(team(obs))
+        hit = env.task.referee.hit_now[:, 0].bool()
+        if hit.any():
+            tops.append(torch.where(hit, top, torch.nan))
+        top = torch.where(hit, 0.0, torch.maximum(top, env.task.ball.pos[:, 0, 2]))
+    after = [column[~column.isnan()][3:] for column in torch.stack(tops).T]
+    assert min(len(column) for column in after) >= 8
+    assert min(float((column > 3.5).float().mean()) for column in after) > 0.9
+    assert max(float(column.max()) for column in after) < 4.5
