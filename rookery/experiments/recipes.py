@@ -67,6 +67,8 @@ if TYPE_CHECKING:
 
 PROGRESS = "recipe.json"
 """In the folder of a reproduction: the recipe, its scale and seed, and the stages that are done."""
+FILES = (".json", ".toml", ".safetensors")
+"""Endings of the files in that folder, which no stage may be called like."""
 KEYS = {"low_pass": ({"of", "share"}, {"actions"}), "fuse": ({"first", "second"}, set())}
 """Keys of the kinds of stage other than "train": those that must be there, and others."""
 SOURCES = {"train": ("init", "teacher"), "low_pass": ("of",), "fuse": ("first", "second")}
@@ -318,7 +320,7 @@ def _stage(values: dict[str, Any], task: str, shared: Mapping[str, Any], before:
     name, kind = values.pop("name", None), values.pop("kind", "train")
     if not isinstance(name, str) or not name or Path(name).name != name or name.startswith("."):
         raise RookeryError(f"{where} needs a name that can be a folder's, got {name!r}.")
-    if name in before or name in zoo() or name == PROGRESS:
+    if name in before or name in zoo() or name == "controller" or Path(name).suffix in FILES:
         raise RookeryError(f"{where} is called {name!r}, which is taken: give it another name.")
     if kind not in SOURCES:
         raise unknown(f"kind of {where}", str(kind), SOURCES)

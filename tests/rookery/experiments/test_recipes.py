@@ -374,6 +374,9 @@ def test_a_stage_plays_against_stages_before_it(tmp_path):
             'opponents = "script.toml"\nother = {members = [',
             "need a table",
         ),
+        ('"self-play"', '"controller"', "stage 1 of mine.toml is called 'controller', which is taken"),
+        ('"self-play"', '"contract.json"', "which is taken"),
+        ('"self-play"', '"against-opponents.toml"', "which is taken"),
     ],
 )
 def test_opponents_that_are_none_are_one_sentence(tmp_path, capsys, old, new, message):
