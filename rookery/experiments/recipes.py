@@ -158,6 +158,8 @@ def read_file(file: Path, within: tuple[Path, ...] = ()) -> dict[str, Any]:
     for key, table in tables:
         if not isinstance(table, dict):
             raise RookeryError(f"{key} in {file.name} needs values by name, got {table!r}.")
+        if "opponents" in table:
+            raise RookeryError(f"opponents in {key} of {file.name} belong to a stage: write them there, as a table.")
         _find_ranges(table, file)
     if (extended := values.pop("extends", None)) is None:
         return values

@@ -162,9 +162,10 @@ class Reproduction:
     def settings(self, stage: RecipeStage) -> RunSettings:
         """The settings with which a training of the recipe is made."""
         opponents = stage.values.get("opponents")
-        settings = RunSettings.from_values(stage.values | {"opponents": None})
+        table = isinstance(opponents, dict)  # a file is of a task's own preset
+        settings = RunSettings.from_values(stage.values | ({"opponents": None} if table else {}))
         paths: dict[str, Any] = {key: self._source(getattr(settings, key)) for key in SOURCES["train"]}
-        if opponents is not None:
+        if table:
             paths["opponents"] = str(self.folder / f"{stage.name}-{OPPONENTS}")
         settings = dataclasses.replace(settings, **paths)
         if self.seed is not None:
@@ -179,8 +180,9 @@ class Reproduction:
         run = self.folder / stage.name
         if not checkpoint.complete(run):
             shutil.rmtree(run, ignore_errors=True)  # what was killed before its first checkpoint
-            if settings.opponents is not None:  # stages before it are folders beside the file
-                replace(Path(settings.opponents), to_toml(stage.values["opponents"]).encode())
+            opponents = stage.values.get("opponents")
+            if isinstance(opponents, dict) and settings.opponents is not None:  # stages before it are folders beside it
+                replace(Path(settings.opponents), to_toml(opponents).encode())
             return start(settings, run)
         if checkpoint.read_state(run)["steps"] >= settings.runner.total_steps:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 
 from rookery.cli.main import main
 from rookery.experiments.opponents import opponents_in
-from rookery.experiments.recipes import find_recipe, preset, read_file, read_recipe, recipe_files, recipe_folder
+from rookery.experiments.recipes import Recipe, find_recipe, preset, read_file, read_recipe, recipe_files, recipe_folder
 from rookery.experiments.reproduction import LEAST_WORLDS, UPDATES, Reproduction, scaled
 from rookery.experiments.runs import open_run
 from rookery.experiments.settings import RunSettings
@@ -374,6 +375,12 @@ def test_a_stage_plays_against_stages_before_it(tmp_path):
             'opponents = "script.toml"\nother = {members = [',
             "need a table",
         ),
+        (
+            "[settings]\n",
+            '[settings]\nopponents = "script.toml"\n',
+            "opponents in settings of mine.toml belong to a stage",
+        ),
+        ("[settings]\n", '[algorithms.sac]\nopponents = "script.toml"\n[settings]\n', "opponents in algorithms.sac"),
         ('"self-play"', '"controller"', "stage 1 of mine.toml is called 'controller', which is taken"),
         ('"self-play"', '"contract.json"', "which is taken"),
         ('"self-play"', '"against-opponents.toml"', "which is taken"),
@@ -385,6 +392,17 @@ def test_opponents_that_are_none_are_one_sentence(tmp_path, capsys, old, new, me
     assert message in said
     assert said.count("\n") == 1
     assert not (tmp_path / "made").exists()
+
+
+def test_a_file_of_opponents_in_the_preset_of_a_task_is_that_of_its_reproduction(tmp_path, in_tmp):
+    """A task of one's own may name it; its path counts as for `rookery train`."""
+    Path("script.toml").write_text('team = "near"\nmembers = [{policy = "controller"}]\n')
+    (stage,) = read_recipe(write(tmp_path, PLAYED.split("[[stages]]")[0])).stages
+    stage = dataclasses.replace(stage, values=stage.values | {"opponents": "script.toml"})
+    recipe = Recipe("mine", "volley-1v1", (stage,))
+    assert Reproduction(recipe, tmp_path / "made").run()
+    played = opponents_in("opponents.toml", tmp_path / "made" / "trained")
+    assert (played.team, [m.policy for m in played.members]) == ("near", ["controller"])
 
 
 def test_a_stage_that_was_interrupted_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
