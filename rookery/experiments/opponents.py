@@ -14,8 +14,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,9 @@ def opponents_of(values: dict[str, Any], where: str) -> Opponents:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise RookeryError(f"{where} names {twice[0]} twice: give it a larger weight.")
+    weights = [m.weight for m in found.members]
+    if min(weights) < 0.0 or not sum(weights) or not math.isfinite(sum(weights)):
+        raise RookeryError(f"weights of the members in {where} need numbers of at least 0, not all 0, got {weights}.")
     if found.prioritized and found.prioritized not in WEIGHTINGS:
         raise unknown("weighting", found.prioritized, WEIGHTINGS)
     if not 0.0 <= found.share_of_latest <= 1.0 or (found.share_of_latest and not found.prioritized):
@@ -128,20 +132,24 @@ def copy_opponents(file: Path, folder: Path) -> None:
     write_whole(folder / FILE, replace(found, members=tuple(kept)).to_toml().encode())
 
 
-def against(env: Env, opponents: Opponents, seed: int) -> FrozenOpponentEnv:
+def against(env: Env, opponents: Opponents, seed: int, coming: Collection[str] = ()) -> FrozenOpponentEnv:
     """The environment of a learner that plays these opponents; it closes `env`, also where it cannot be made.
 
     Args:
         env: the match.
         opponents: whom.
         seed: of the draws.
+        coming: members that are not trained yet and say nothing, to check the others alone.
 
     Raises:
         RookeryError: a member that does not play in this task, or what `FrozenOpponentEnv` refuses.
     """
     try:
         groups = _others(env, opponents.team)
-        members = [act_of(find_player(m.policy, env.task_id), env, groups) for m in opponents.members]
+        members = [
+            (lambda obs: {}) if m.policy in coming else act_of(find_player(m.policy, env.task_id), env, groups)
+            for m in opponents.members
+        ]
         return FrozenOpponentEnv(env, members, opponents.team, [m.weight for m in opponents.members], seed)
     except BaseException:
         env.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rookery.experiments.opponents import FILE as OPPONENTS
+from rookery.experiments.opponents import against, opponents_of
 from rookery.experiments.recipes import PROGRESS, SOURCES, Recipe, RecipeStage
 from rookery.experiments.runs import find_run, open_run, write_json
 from rookery.experiments.settings import RunSettings, to_toml
@@ -20,6 +21,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint
 from rookery.policies.training.lock import RunLock, is_unused
 from rookery.policies.training.store import save_policy
+from rookery.sim.config import merge
 from rookery.sim.devices import find_device
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import replace
@@ -116,9 +118,22 @@ class Reproduction:
         Raises:
             RookeryError: settings that do not fit, a folder that cannot be written, or another process that reproduces in it.
         """
+        self._check_opponents()
         with RunLock(self.folder):
             self.done = self._progress()  # once more: another process may have gone on since
             return self._run(announce)
+
+    def _check_opponents(self) -> None:
+        """Refuse opponents that cannot play in their stage before the stages before it are trained."""
+        stages = [stage.name for stage in self.recipe.stages]
+        for stage in self.recipe.stages:
+            given = stage.values.get("opponents")
+            if not isinstance(given, dict) or checkpoint.complete(self.folder / stage.name):
+                continue
+            own = RunSettings.from_values(stage.values | {"opponents": None})
+            config = merge(own.train_overrides, own.task_config)
+            env = make(own.task, 1, engine=own.engine, config=config, weights=own.weights or None)
+            against(env, opponents_of(given, f"opponents in {stage.name}"), own.seed, stages).close()
 
     def _run(self, announce: Callable[[str, Training | None], None]) -> bool:
         self._note()

@@ -96,7 +96,7 @@ def test_opponents_that_changed_stop_a_resume(in_tmp: Path) -> None:
         ('team = "near"\nmembers = [{policy = "drone-hover"}]\n', "is a policy of drone-hover, and the match is in"),
         ('team = "near"\nprioritized = "cubed"\nmembers = [{policy = "controller"}]\n', "unknown weighting 'cubed'"),
         ('team = "near"\nshare_of_latest = 0.5\nmembers = [{policy = "controller"}]\n', "goes with prioritized"),
-        ('team = "near"\nmembers = [{policy = "controller", weight = -1.0}]\n', "need as many weights of at least 0"),
+        ('team = "near"\nmembers = [{policy = "controller", weight = -1.0}]\n', "need numbers of at least 0"),
     ],
 )  # fmt: skip
 def test_files_that_are_wrong_are_one_sentence(text: str, said: str, in_tmp: Path) -> None:

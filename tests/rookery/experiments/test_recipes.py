@@ -375,6 +375,9 @@ def test_a_stage_plays_against_stages_before_it(tmp_path):
             'opponents = "script.toml"\nother = {members = [',
             "need a table",
         ),
+        ("weight = 2.0", "weight = -2.0", "weights of the members in opponents in stage 2 of mine.toml"),
+        ('"self-play", weight = 2.0}, {policy = "controller"}', '"controller", weight = 0.0}', "not all 0"),
+        ("weight = 2.0", 'weight = 1e308}, {policy = "volley-skill", weight = 1e308', "weights"),
         (
             "[settings]\n",
             '[settings]\nopponents = "script.toml"\n',
@@ -392,6 +395,23 @@ def test_opponents_that_are_none_are_one_sentence(tmp_path, capsys, old, new, me
     assert message in said
     assert said.count("\n") == 1
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('team = "either"', 'team = "left"', "unknown team of volley-1v1 'left'"),
+        ('policy = "controller"', 'policy = "drone-hover"', "drone-hover is a policy of drone-hover"),
+        ('task = "volley-1v1"', 'task = "drone-hover"', "unknown team of drone-hover 'either'"),
+    ],
+)
+def test_opponents_that_cannot_play_are_refused_before_any_stage_is_trained(tmp_path, capsys, old, new, message):
+    made = tmp_path / "made"
+    assert main(["reproduce", str(write(tmp_path, PLAYED.replace(old, new))), "--out", str(made)]) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+    assert not made.exists()
 
 
 def test_a_file_of_opponents_in_the_preset_of_a_task_is_that_of_its_reproduction(tmp_path, in_tmp):
