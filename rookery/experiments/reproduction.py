@@ -66,12 +66,12 @@ class Reproduction:
         self.done = self._progress()
 
     def _progress(self) -> list[str]:
-        """Stages that an earlier call has finished in the folder."""
+        """Stages that an earlier call has finished in the folder, and that are still there."""
         if is_unused(self.folder):
             return []
         try:
             found = read_json(self.folder / PROGRESS)
-            done = [str(name) for name in found.pop("done")]
+            done = [str(name) for name in found.pop("done") if (self.folder / str(name)).is_dir()]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise RookeryError(f"{self.folder} holds something else: choose another --out.") from None
         if found != self._plan and not self._goes_on(found, done):

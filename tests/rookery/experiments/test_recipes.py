@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -361,6 +362,20 @@ def test_a_stage_plays_against_stages_before_it(tmp_path):
     assert Path(first.policy).resolve() == (made / "self-play").resolve()
     assert (first.weight, script.policy) == (2.0, "controller")
     assert Reproduction(recipe, made).done == ["self-play", "against"]
+
+
+def test_a_stage_whose_folder_was_removed_is_trained_again_with_the_same_bits(tmp_path):
+    """As a user does with one that is damaged."""
+    recipe = read_recipe(write(tmp_path, PLAYED))
+    made = tmp_path / "made"
+    assert Reproduction(recipe, made).run()
+    before = bits(made / "self-play")
+    shutil.rmtree(made / "self-play")
+    again = Reproduction(recipe, made)
+    assert again.done == ["against"]
+    assert again.run()
+    after = bits(made / "self-play")
+    assert all(torch.equal(before[k], after[k]) for k in before)
 
 
 @pytest.mark.parametrize(
