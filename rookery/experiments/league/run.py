@@ -213,6 +213,11 @@ class League:
         if done.accepted:
             policy = f"members/{plan.name}"
             digest = digest_of(self.folder / policy)
+            if not digest or digest != (done.digest or digest):
+                raise RookeryError(
+                    f"the candidate {plan.name} of the league, {self.folder / policy}, is missing, damaged or another policy "
+                    "than the one that played: put it back as it was; nothing was changed."
+                )
             steps = done.attempts[-1].steps
             members = (
                 *members,
@@ -231,7 +236,8 @@ class League:
         score, low, high = score_of(plan.name, now.mixture, cells)
         needed = value_of(self.state, plan.population, now.mixture) + s.accept
         attempt = Attempt(steps, score, low, high, needed)
-        return dataclasses.replace(now, attempts=(*now.attempts, attempt), cells=tuple(cells))
+        digest = digest_of(self.folder / candidate.policy)
+        return dataclasses.replace(now, attempts=(*now.attempts, attempt), cells=tuple(cells), digest=digest)
 
     # Trainings
 

@@ -142,6 +142,8 @@ class Round:
     cells: tuple[Cell, ...] = ()
     """Its results of the last attempt."""
     accepted: bool = False
+    digest: str = ""
+    """SHA-256 of the policy that has these results."""
 
 
 @dataclass(frozen=True)

@@ -191,6 +191,27 @@ def test_folders_that_are_not_what_they_were_are_one_sentence(whole: Path, in_tm
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("other", [None, "member-00-untrained"])
+def test_a_candidate_that_has_played_is_a_member_as_it_was_then(other: str | None, in_tmp: Path, monkeypatch) -> None:
+    """Killed between its matches and its acceptance, and then removed or replaced."""
+    folder = Path("league")
+    with monkeypatch.context() as patch:
+        killing(1, patch, [(League, "_close")])
+        with pytest.raises(Killed):
+            made(folder, "psro-nash", iterations=1, attempts=1).run()
+    candidate, before = folder / "members" / "member-01", (folder / FILE).read_bytes()
+    candidate.rename("kept")
+    if other is not None:
+        shutil.copytree(folder / "members" / other, candidate)
+    with pytest.raises(RookeryError, match=r"the candidate member-01 of the league, .*put it back as it was"):
+        open_league(folder, quiet).run()
+    assert (folder / FILE).read_bytes() == before
+    shutil.rmtree(candidate, ignore_errors=True)
+    Path("kept").rename(candidate)
+    assert open_league(folder, quiet).run().members[-1].digest == digest_of(candidate)
+
+
+@pytest.mark.slow
 def test_holes_are_filled_and_until_then_no_report_is_made(whole: Path, in_tmp: Path) -> None:
     folder = Path("copy")
     shutil.copytree(whole, folder, ignore=shutil.ignore_patterns("checkpoints"))
