@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from decay import GAMMA, LENGTH, Decay, targets
 from policies_fake import FakeEnv
 from policies_toy import collect
 from torch import Tensor
+from torch.distributions import Normal
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.algorithms.ppo_options import OptionLearner, Options, option_credit
@@ -26,10 +28,12 @@ def random_options(seed: int) -> tuple[Options, Tensor]:
     chance = lambda p, *shape: torch.rand(*shape, generator=g) < p  # noqa: E731
     terminated, truncated = chance(0.08, T, M), chance(0.08, T, M)
     over = terminated | truncated
-    began = torch.cat((chance(0.3, 1, M), over[:-1]))  # the first step of an episode decides
+    began = torch.cat(
+        (chance(0.3, 1, M), over[:-1] & chance(0.8, T - 1, M))
+    )  # most decide as an episode begins: who is active
     decides = began | chance(0.3, T, M)
     carried = ~decides[0]  # somebody decided before whoever does not now
-    due = over[-1] | chance(0.5, M)
+    due = chance(0.5, M)
     row = torch.full((T, M), -1)
     count = int(carried.sum())
     row[decides] = torch.arange(count, count + int(decides.sum()))
@@ -254,6 +258,33 @@ def test_a_central_critic_and_sets_of_agents_learn_from_decisions(more: dict[str
     for learner in ppo.learners.values():
         assert isinstance(learner, OptionLearner)
         assert len(learner.carried["has"]) == 6 * learner.spec.count
+
+
+def test_a_decision_that_is_carried_over_keeps_the_density_with_which_it_was_drawn() -> None:
+    """The policy has learned since; the ratio of the loss is to the policy that took the decision."""
+    config = PPOConfig(
+        rollout_steps=10, minibatches=1, hidden=(4,), learning_rate=0.05, normalize_observations=False, obs_clip=1e6
+    )
+    ppo = PPO(Amid(num_envs=5, agents=2, horizon=50, limit=1e9), config)
+    learner = ppo.learners["point"]
+    obs, _ = ppo.env.reset(0)
+    for t in range(20):
+        if t == 10:
+            ppo.begin_rollout()
+        actions = ppo.act(obs)
+        if t == 9:  # the last decision of the first rollout, after nine steps
+            mean = learner.actor.forward_agents(obs["point"].flatten(0, 1).unsqueeze(1))
+            density = Normal(mean, learner.log_std.exp()).log_prob(actions["point"].view_as(mean))
+            drawn = (density + 0.5 * math.log(2.0 * math.pi)).sum(-1).detach().flatten()  # PPO leaves the constant out
+            before = learner.log_std.clone()
+        result = ppo.env.step(actions)
+        ppo.observe(obs, actions, result)
+        obs = result[0]
+        if t == 9:
+            ppo.update(0.0)
+    assert float((learner.log_std - before).abs().max()) > 0.05
+    samples = learner.samples(obs["point"], None, None, ppo._of(learner, "deciding"))
+    assert samples.log_prob[0, :10].tolist() == pytest.approx(drawn.tolist(), rel=1e-4)
 
 
 def test_the_state_at_a_decision_is_what_its_value_is_of() -> None:
