@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rookery.experiments.opponents import Member, Opponents, drawn_by, read_opponents
+from rookery.experiments.opponents import FILE, Member, Opponents, copy_opponents, drawn_by, read_opponents
 from rookery.experiments.recipes import preset
 from rookery.experiments.settings import RunSettings, read_settings
 from rookery.experiments.training import resume, start
@@ -65,6 +65,22 @@ def test_a_run_is_trained_against_others_and_resumed_with_the_same_bits(in_tmp: 
     assert (one["env"]["env/opponent.games"] > 0.0).all()
     again = RunSettings.from_values(read_settings(half / "settings.toml"))
     assert Path(again.opponents) == half / "opponents.toml"
+
+
+def test_the_copy_in_a_run_names_the_same_policies_from_any_place(in_tmp: Path) -> None:
+    """Folders from its own, so that both may be moved together; the script and policies of the zoo by their names."""
+    file = written(
+        in_tmp, 'team = "near"\nmembers = [{policy = "old"}, {policy = "volley-6v6"}, {policy = "controller"}]\n'
+    )
+    Path("runs/new").mkdir(parents=True)
+    copy_opponents(file, Path("runs/new"))
+    Path("elsewhere").mkdir()
+    for name in ("old", "runs"):
+        Path(name).mkdir(exist_ok=True)
+        Path(name).rename(Path("elsewhere") / name)
+    folder, *named = [m.policy for m in read_opponents(Path("elsewhere/runs/new") / FILE).members]
+    assert Path(folder).resolve() == Path("elsewhere/old").resolve()
+    assert named == ["volley-6v6", "controller"]
 
 
 def test_weights_follow_the_win_rates() -> None:
