@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from tug import Tug, head_start
@@ -107,6 +109,25 @@ class Begins(Tug):
     @property
     def episode_start(self):
         return self.clock == 0
+
+
+@pytest.mark.parametrize("team", ["near", "far"])
+def test_who_has_no_agent_in_a_group_need_not_say_anything_of_it(team: str):
+    """As pursuers and evaders, each of a group of its own; A and B are asked for theirs alone."""
+    groups = {name: SimpleNamespace(count=2) for name in ("left", "right")}
+    teams = {"near": {"left": [0, 1]}, "far": {"right": [0, 1]}}
+    env = SimpleNamespace(
+        teams=teams,
+        groups=groups,
+        num_envs=3,
+        device="cpu",
+        task_id="fake",
+        episode_start=torch.ones(3, dtype=torch.bool),
+    )
+    own, other = ("left", "right") if team == "near" else ("right", "left")
+    act = Alternating(env, lambda obs: {own: obs[own] + 1.0}, lambda obs: {other: obs[other] + 2.0}, team)
+    found = act({name: torch.zeros(3, 2, 1) for name in groups})
+    assert {name: found[name].unique().tolist() for name in groups} == {own: [1.0], other: [2.0]}
 
 
 def test_sides_change_with_every_episode_and_are_counted():
