@@ -385,13 +385,14 @@ def open_league(folder: Path, tell: Tell, **changes: Any) -> League:
     """A league that goes on, with more iterations or other settings of that kind.
 
     Raises:
-        RookeryError: as `load`; or settings that cannot change any more.
+        RookeryError: as `load`; or settings that are none, or a member or a task that is not what it was.
     """
     state = load(folder)
     refuse_untrusted(state.settings.task)
     if changes:
         with RunLock(folder):
-            state = load(folder)
-            state = changed(state, settings=dataclasses.replace(state.settings, **changes))
-            save(folder, state)
+            league = League(folder, load(folder), tell)
+            league._check()
+            league._save(settings=dataclasses.replace(league.state.settings, **changes))
+            return league
     return League(folder, state, tell)
