@@ -251,7 +251,7 @@ def test_a_bounce_off_a_solid_net_is_a_fault_below_its_edge_only():
 
 
 def test_crossing_heights_are_those_on_the_line():
-    g = pair(ball=(4.5, -0.1, 3.9)).step((4.5, 0.1, 4.3))
+    g = pair(ball=(4.5, -0.1, 3.9)).step((4.5, 0.3, 4.7))  # a quarter of the way is before the plane
     assert (g.crossings, g.good_crossings, g.crossed, g.crossed_well) == (1, 1, 1, 1)
     assert g.cross_height == pytest.approx(4.1)
     assert g.log[-1].endswith("ball crosses the middle at 4.1 m")
