@@ -32,7 +32,7 @@ from rookery.sim.values import from_values, plain
 
 if TYPE_CHECKING:
     from rookery.policies.training.runner import Runner
-    from rookery.sim.env import Env
+    from rookery.sim.env import Act, Env
 
 FILE = "opponents.toml"
 """Copy of the file in the run folder, so that a resume needs nothing else."""
@@ -146,7 +146,7 @@ def against(env: Env, opponents: Opponents, seed: int, coming: Collection[str] =
     """
     try:
         groups = _others(env, opponents.team)
-        members = [
+        members: list[Act] = [
             (lambda obs: {}) if m.policy in coming else act_of(find_player(m.policy, env.task_id), env, groups)
             for m in opponents.members
         ]
