@@ -213,7 +213,10 @@ def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored:
         _check_encoders(config, learner, policy, stored)
     kind = learner.spec.action.kind
     if stored.action.kind != kind:
-        raise RookeryError(f"the policy to start from acts by {stored.action.kind!r}, and this task by {kind!r}.")
+        raise RookeryError(
+            f"the policy to start from acts by {stored.action.kind!r}, and this task by {kind!r}: take one of a task "
+            "with the same."
+        )
     given, wanted = (_components(group.action) for group in (stored, learner.spec))
     if given != wanted:
         raise RookeryError(

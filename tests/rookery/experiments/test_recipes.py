@@ -429,6 +429,13 @@ def test_opponents_that_cannot_play_are_refused_before_any_stage_is_trained(tmp_
     assert not made.exists()
 
 
+def test_a_policy_that_acts_otherwise_is_no_start_of_a_stage(tmp_path, capsys):
+    text = PLAYED.replace('name = "self-play"', 'name = "self-play"\ninit = "drone-hover"', 1)
+    assert main(["reproduce", str(write(tmp_path, text)), "--out", str(tmp_path / "made")]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "'ctbr', and this task by 'rotor_thrust': take one of a task with the same." in said
+
+
 def test_a_file_of_opponents_in_the_preset_of_a_task_is_that_of_its_reproduction(tmp_path, in_tmp):
     """A task of one's own may name it; its path counts as for `rookery train`."""
     Path("script.toml").write_text('team = "near"\nmembers = [{policy = "controller"}]\n')
