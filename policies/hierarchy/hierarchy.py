@@ -358,7 +358,7 @@ def _check(name: str, source: SkillSource, group: Group, skill: Skill, task: str
     if ours.kind != theirs.kind or ours.names != theirs.names:
         raise RookeryError(
             f"the skill {name!r} acts by {theirs.kind!r} ({', '.join(theirs.names[:3])} ...), and {task} by {ours.kind!r} "
-            f"({', '.join(ours.names[:3])} ...): give a skill of this robot."
+            f"({', '.join(ours.names[:3])} ...): give skills of this robot that act alike, and the task their kind by --action."
         )
     if not same:
         raise RookeryError(

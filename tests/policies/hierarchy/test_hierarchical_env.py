@@ -390,7 +390,7 @@ def test_commands_that_a_skill_was_not_trained_with_are_refused(tmp_path: Path) 
 def test_skills_of_another_robot_action_or_history_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "skills.toml"
     file.write_text('[skills.a]\npolicy = "drone-hover"\nshift.up = 0.1\n')
-    with pytest.raises(RookeryError, match=r"acts by 'ctbr' .* and drone-hover by 'rotor_thrust'"):
+    with pytest.raises(RookeryError, match=r"acts by 'ctbr' .* and drone-hover by 'rotor_thrust' .* kind by --action"):
         rookery.make("drone-hover", config={"action": "rotor_thrust"}, skills=file)
     file.write_text('[skills.a]\npolicy = "go2-velocity"\ncommand.command = [[0, 1], 0, 0]\n')
     with pytest.raises(
