@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rookery.policies.multiagent.match import check_wins
 from rookery.policies.multiagent.population import Population
 from rookery.policies.policy import Policy
 from rookery.policies.training.evaluate import act_with
@@ -135,6 +136,7 @@ class FrozenOpponentEnv(EnvWrapper):
         played, side = self.population.assignment[ids.cpu()], self.side[ids]
         metrics = self._own_success(episode["metrics"], side)
         if metrics is not episode["metrics"]:
+            check_wins(self.task_id, self._names, episode["metrics"], episode["cause"] <= len(self.causes))
             lost = _wins(episode["metrics"], self._names, 1 - side)
             points = 0.5 * (1.0 + metrics["success"] - lost)
             whole = ~episode["cut"] if "cut" in episode else slice(None)

@@ -22,7 +22,7 @@ from rookery.sim.env import Act, AgentNote, Env, Narrator
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.threads import one_thread_each
 
-__all__ = ["Alternating", "MatchResult", "Tally", "match", "two_teams"]
+__all__ = ["Alternating", "MatchResult", "Tally", "check_wins", "match", "two_teams"]
 
 Rows = dict[str, Tensor]
 WINS = "wins"
@@ -107,6 +107,28 @@ def _check_winner(env: Env) -> None:
     if not set(names) <= set(env.metrics()):
         raise RookeryError(
             f"{env.task_id} does not say who wins: have its metrics() give {' and '.join(names)}, 0 or 1."
+        )
+
+
+def check_wins(task: str, teams: Iterable[str], metrics: Mapping[str, Tensor], whole: Tensor) -> None:
+    """Refuse wins of episodes that are neither 0 nor 1, or of both teams: whoever counts them would not see it.
+
+    Args:
+        task: that measures them.
+        teams: the two.
+        metrics: [m] of episodes that ended.
+        whole: [m] bool, the episodes that count; one whose simulation diverged measures nothing.
+    """
+    wins = {f"{team}_{WINS}": metrics[f"{team}_{WINS}"][whole].double() for team in teams}
+    for name, won in wins.items():
+        if len(wrong := won[(won != 0.0) & (won != 1.0)]):
+            raise RookeryError(
+                f"{task} gives {name} {float(wrong[0]):g} in an episode: have its metrics() give 1 where the team has won, "
+                "else 0, and 0 to both where nobody has."
+            )
+    if bool((sum(wins.values()) > 1.0).any()):
+        raise RookeryError(
+            f"{task} gives {' and '.join(wins)} 1 in one episode: have its metrics() give 1 to one team at most."
         )
 
 
@@ -222,8 +244,8 @@ def match(
         team: the one that A plays; None for both.
 
     Raises:
-        RookeryError: no two teams (see `two_teams`), metrics that do not say which of them wins, an odd number of episodes or
-            worlds.
+        RookeryError: no two teams (see `two_teams`), metrics that do not say which of them wins (see `check_wins`), an odd
+            number of episodes or worlds.
     """
     teams = two_teams(env)
     if team is not None:
@@ -273,7 +295,9 @@ def _played(
             ids = episode["ids"].cpu()
             keep = counted[ids] < quota[ids]
             columns = {"world": ids, "episode": counted[ids], "cause": episode["cause"].cpu()}
-            columns |= {f"metric/{name}": values.cpu() for name, values in episode["metrics"].items()}
+            metrics = {name: values.cpu() for name, values in episode["metrics"].items()}
+            check_wins(env.task_id, env.teams, metrics, keep & (columns["cause"] <= len(env.causes)))
+            columns |= {f"metric/{name}": values for name, values in metrics.items()}
             yield {name: values[keep] for name, values in columns.items()}
             counted[ids[keep]] += 1
         finished = int(counted.sum())

@@ -10,6 +10,7 @@ from tug import Tug, head_start
 
 import rookery
 from rookery.making import make_shard
+from rookery.policies.multiagent.frozen_opponent import FrozenOpponentEnv
 from rookery.policies.multiagent.match import Alternating, MatchResult, Tally, match
 from rookery.sim.env import Act, AgentNote
 from rookery.sim.errors import RookeryError
@@ -317,3 +318,37 @@ def test_what_cannot_be_is_refused():
         env.teams = teams
         with pytest.raises(RookeryError, match=said):
             match(env, pull(0.1), pull(0.2), 4)
+
+
+class Scores(Tug):
+    """A tug whose measures of who wins are others than 0 and 1 to one of both."""
+
+    def __init__(self, near: float, far: float, diverges: bool = False) -> None:
+        super().__init__(4, 2, diverges=diverges)
+        self.said = {"near_wins": near, "far_wins": far}
+
+    def metrics(self):
+        return super().metrics() | {name: torch.full((4,), value) for name, value in self.said.items()}
+
+
+@pytest.mark.parametrize(
+    ("near", "far", "said"),
+    [
+        (0.5, 0.5, "near_wins 0.5 in an episode"),
+        (0.0, 2.0, "far_wins 2 in an episode"),
+        (1.0, -1.0, "far_wins -1 in an episode"),
+        (float("nan"), 0.0, "near_wins nan in an episode"),
+        (1.0, 1.0, "near_wins and far_wins 1 in one episode"),
+    ],
+)
+def test_wins_that_say_nothing_are_refused_in_matches_and_against_frozen_opponents(near: float, far: float, said: str):
+    with pytest.raises(RookeryError, match=f"tug gives {said}"):
+        match(Scores(near, far), pull(0.5), pull(0.2), 8)
+    env = FrozenOpponentEnv(Scores(near, far), pull(0.2), "near")
+    env.reset()
+    with pytest.raises(RookeryError, match=f"tug gives {said}"):
+        env.step(pull(0.5)({"point": torch.zeros(4, 2, 1)}))  # an episode of one step ends
+
+
+def test_wins_of_episodes_that_diverged_are_not_read():
+    assert match(Scores(float("nan"), 1.0, diverges=True), pull(0.5), pull(0.2), 8).total == Tally(0, 0, 8)
