@@ -63,7 +63,7 @@ class FrozenOpponentEnv(EnvWrapper):
     ) -> None:
         super().__init__(env)
         if team not in (*env.teams, EITHER) or not env.teams:
-            raise unknown(f"team of {env.task_id}", team, (*env.teams, EITHER) if env.teams else ())
+            raise unknown(f"team of {env.task_id}", team, (*env.teams, EITHER) if _are_alike(env) else env.teams)
         if env.objectives:
             raise RookeryError(f"{env.task_id} has a vector reward: give weights of its objectives.")
         self.population = Population(env, opponents if isinstance(opponents, Sequence) else [opponents], weights, seed)
@@ -238,12 +238,17 @@ def _alike(env: Env) -> list[str]:
     Raises:
         RookeryError: not two teams, or of other groups or numbers of agents.
     """
-    sizes = [{g: len(agents) for g, agents in team.items() if agents} for team in env.teams.values()]
-    if len(sizes) != 2 or sizes[0] != sizes[1]:
+    if not _are_alike(env):
         raise RookeryError(
             f"the teams of {env.task_id} differ, so nobody plays either of them: choose one of {', '.join(env.teams)}."
         )
     return list(env.teams)
+
+
+def _are_alike(env: Env) -> bool:
+    """True where there are two teams of the same groups and numbers of agents."""
+    sizes = [{g: len(agents) for g, agents in team.items() if agents} for team in env.teams.values()]
+    return len(sizes) == 2 and sizes[0] == sizes[1]
 
 
 def _wins(metrics: Rows, teams: Sequence[str], side: Tensor) -> Tensor:

@@ -89,8 +89,8 @@ def opponents_of(values: dict[str, Any], where: str) -> Opponents:
     members = values.get("members", [])
     if not isinstance(members, list) or not all(isinstance(m, dict) for m in members):
         raise RookeryError(f'{where} has no list of members: write members = [{{policy = "RUN"}}].')
-    made = [from_values(Member, m, f"value of a member in {where}") for m in members]
-    found: Opponents = from_values(Opponents, {**values, "members": made}, f"value in {where}")
+    made = [from_values(Member, m, f"value of a member in {where}", inside=f"{where}: a member's ") for m in members]
+    found: Opponents = from_values(Opponents, {**values, "members": made}, f"value in {where}", inside=f"{where}: ")
     if not found.members:
         raise RookeryError(f'{where} names nobody: write members = [{{policy = "RUN"}}].')
     names = [m.policy for m in found.members]

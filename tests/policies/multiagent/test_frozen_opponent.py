@@ -178,6 +178,8 @@ def test_teams_that_differ_have_no_either_side() -> None:
         RookeryError, match="the teams of fake differ, so nobody plays either of them: choose one of near"
     ):
         FrozenOpponentEnv(Uneven(agents=3), react, EITHER)
+    with pytest.raises(RookeryError, match=r"unknown team of fake 'nera'.* Known: far, near\."):
+        FrozenOpponentEnv(Uneven(agents=3), react, "nera")
     with pytest.raises(RookeryError, match="unknown team of drone-hover 'either'"):
         FrozenOpponentEnv(rookery.make("drone-hover"), react, EITHER)
 

@@ -103,7 +103,8 @@ def test_opponents_that_changed_stop_a_resume(in_tmp: Path) -> None:
     [
         ("members = [", "is not TOML"),
         ('team = "near"\n', "names nobody: write members = "),
-        ('members = [{policy = "controller"}]\n', "team"),
+        ('members = [{policy = "controller"}]\n', r"the file of opponents .*\.toml: team is missing"),
+        ('team = "near"\nmembers = [{weight = 2.0}]\n', r"the file of opponents .*\.toml: a member's policy is missing"),
         ('team = "near"\nmembers = ["controller"]\n', "has no list of members"),
         ('team = "near"\nmembers = [{policy = "controller", wieght = 1}]\n', "unknown value of a member"),
         ('team = "near"\nmembers = [{policy = "controller"}, {policy = "controller"}]\n', "names controller twice"),
