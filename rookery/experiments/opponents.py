@@ -45,7 +45,7 @@ class Member:
     policy: str
     """Run folder, a zoo policy's name, or "controller"."""
     weight: float = 1.0
-    """Its share of the draws, against the others' weights."""
+    """Its share of the draws, against the others' weights; with `prioritized` until the first update."""
 
 
 @dataclass(frozen=True)
