@@ -43,10 +43,21 @@ def save_policy(folder: Path | str, policies: dict[str, Policy], contract: dict[
             tensors = {k: v.detach().cpu().contiguous() for k, v in policy.state_dict().items()}
             metadata = {"stages": json.dumps(policy.to_json()), "sha256": _digest(tensors)}
             file = "policy.safetensors" if len(policies) == 1 else f"policy_{name}.safetensors"
-            replace(folder / file, safetensors.torch.save(tensors, metadata))
+            replace(folder / file, _in_order(safetensors.torch.save(tensors, metadata)))
         replace(folder / "contract.json", json.dumps(contract, indent=1).encode())
     except OSError as error:
         raise unwritable(folder, error) from error
+
+
+def _in_order(data: bytes) -> bytes:
+    """A safetensors file with its metadata sorted: `save` writes them in an order that is drawn anew each time, and the same
+    policy would be another file."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # tensors stand at whole words
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
 
 
 def declared_with(policies: dict[str, Policy], contract: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from policies_drive import Drive
 from policies_fake import FakeEnv
+from safetensors.torch import load_file
 
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
 from rookery.policies.policy import Policy
@@ -34,6 +35,16 @@ def test_policies_come_back_the_same(tmp_path):
     obs = torch.randn(7, 5)
     assert torch.equal(got["drone"](obs), policy()(obs))
     assert read["format"] == 3 and read["groups"]["drone"] == {"count": 2, "stages": policy().to_json()}
+
+
+def test_the_same_policy_is_the_same_file(tmp_path):
+    for i in range(24):  # an order drawn anew would show in all but one of 2^23 cases
+        save_policy(tmp_path / str(i), {"drone": policy()}, {"groups": {"drone": {}}})
+    files = list(tmp_path.glob("*/policy.safetensors"))
+    assert len(files) == 24 and len({file.read_bytes() for file in files}) == 1
+    tensors = load_file(files[0])
+    assert tensors.keys() == policy().state_dict().keys()
+    assert all(torch.equal(x, tensors[name]) for name, x in policy().state_dict().items())
 
 
 def test_the_contract_of_a_policy_with_memory_has_its_equations(tmp_path):
