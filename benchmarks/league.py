@@ -37,6 +37,8 @@ COLUMNS = [
 METRICS = {
     "exploitability": "half of NashConv, as a payoff from -1 to 1, by fresh best responses of --exploit steps against the "
     "frozen mixture of that iteration, or by the league's best members where these are better; a lower bound",
+    "half_width": "to the wider side, of the greater of the two in each population: a "
+    "member of the mixture wins exactly half against itself",
     "by_members": "the same to the best members that the league has at its end",
     "scores": "of each population's best response, a half where nobody wins",
 }

@@ -115,14 +115,15 @@ def interval(score: float, variance: float, episodes: int, starts: int) -> tuple
 
 
 def score_of(member: str, mixture: dict[str, float], cells: Iterable[Cell]) -> tuple[float, float, float]:
-    """The score of a member against a mixture, and its 95 % interval.
+    """The score of a member against a mixture, and its 95 % interval. Against itself it has a half, which is certain.
 
     Args:
         member: its name.
         mixture: probabilities of opponents, by name.
         cells: its results against all of them.
     """
-    score = variance = 0.0
+    score = 0.5 * mixture.get(member, 0.0)
+    variance = 0.0
     own: list[Cell] = []
     for cell in cells:
         other = cell.b if cell.a == member else cell.a
@@ -132,6 +133,8 @@ def score_of(member: str, mixture: dict[str, float], cells: Iterable[Cell]) -> t
         own.append(cell)
         score += weight * (cell.score if cell.a == member else 1.0 - cell.score)
         variance += weight**2 * cell.variance
+    if not own:
+        return score, score, score
     episodes, starts = sum(c.episodes for c in own), min(c.episodes for c in own) // 2
     return score, *interval(score, variance, episodes, starts)
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rookery.experiments.league.arena import interval
-from rookery.experiments.league.mixtures import mixture_of, strategy
+from rookery.experiments.league.arena import interval, score_of
+from rookery.experiments.league.mixtures import mixture_of, opposing, strategy
 from rookery.experiments.league.pictures import Series, cross_play, diagram
 from rookery.experiments.league.state import BestResponse, LeagueState
 from rookery.experiments.runs import write_json
@@ -154,13 +154,17 @@ def _fresh(state: LeagueState, found: list[BestResponse], members: dict[str, flo
         found: of one iteration.
         members: by population, the payoff of its best member against the same mixture.
     """
+    limits = {p: _best_member(state, p, found[0].iteration) for p in state.populations}
     out = []
     for budget in sorted({b.budget for b in found}):
         mine = [b for b in found if b.budget == budget]
         if len(mine) < len(state.populations):
             continue
         gains = [max(2.0 * b.score - 1.0, members[b.population]) for b in mine]
-        half = [b.high - b.low for b in mine]  # of a payoff, which is twice the score
+        half = []
+        for gain, b in zip(gains, mine, strict=True):  # the greater of two: so are its limits
+            low, high = (max(own, known) for own, known in zip((b.low, b.high), limits[b.population], strict=True))
+            half.append(max(2.0 * high - 1.0 - gain, gain - 2.0 * low + 1.0))
         value = sum(gains) / len(gains)
         width = float(np.sqrt(sum(h * h for h in half))) / len(half)
         out.append(
@@ -170,6 +174,13 @@ def _fresh(state: LeagueState, found: list[BestResponse], members: dict[str, flo
             }
         )  # fmt: skip
     return out
+
+
+def _best_member(state: LeagueState, population: str, iteration: int) -> tuple[float, float]:
+    """Limits of the score of a population's best member against the mixture of its opponents at an iteration, at 95 %."""
+    mixture = mixture_of(state, opposing(state, population), iteration)
+    _, low, high = max(score_of(m.name, mixture, state.cells) for m in state.of(population))
+    return low, high
 
 
 def _round(done: Any) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def test_exploitability_of_each_iteration_is_half_of_nash_conv() -> None:
         rounds=tuple(Round(1, p, "main", f"{p[0]}1", {}, attempts=()) for p in ("pursuers", "evaders")),
         best_responses=(
             BestResponse(1, "pursuers", 500, 512, 0.7, 0.65, 0.75),
-            BestResponse(1, "evaders", 500, 512, 0.6, 0.5, 0.7),
+            BestResponse(1, "evaders", 500, 512, 0.6, 0.52, 0.7),
             BestResponse(0, "pursuers", 500, 512, 0.9, 0.8, 1.0),
         ),
     )
@@ -143,11 +143,26 @@ def test_exploitability_of_each_iteration_is_half_of_nash_conv() -> None:
     assert last["by_members"] == pytest.approx(0.0)
     (fresh,) = last["best_responses"]
     assert fresh["exploitability"] == pytest.approx(0.5 * (0.4 + 0.2))
-    assert fresh["half_width"] == pytest.approx(0.5 * (0.1**2 + 0.2**2) ** 0.5)
+    assert fresh["half_width"] == pytest.approx(0.5 * (0.1**2 + 0.2**2) ** 0.5), "the wider side"
     weak = dataclasses.replace(state.best_responses[1], score=0.1, low=0.05, high=0.15)
     again = dataclasses.replace(state, best_responses=(state.best_responses[0], weak))
     (fresh,) = exploitability_rows(again)[1]["best_responses"]
     assert fresh["exploitability"] == pytest.approx(0.5 * (0.4 + 0.2)), "a member of the evaders is better than that"
+    _, low, high = score_of("e1", mixture_of(state, "pursuers", 1), state.cells)
+    wide = 2.0 * max(high - 0.6, 0.6 - low)
+    assert fresh["half_width"] == pytest.approx(0.5 * (0.1**2 + wide**2) ** 0.5), "of the one that counts"
+
+
+def test_a_fresh_response_that_loses_leaves_the_exploitability_of_a_lone_equilibrium_certain() -> None:
+    rounds = (Round(1, "either", "main", "m1", {}, attempts=()),)
+    weak = BestResponse(1, "either", 500, 512, 0.2, 0.1, 0.3)
+    near = dataclasses.replace(weak, score=0.48, low=0.42, high=0.54)
+    for fresh, half in ((weak, 0.0), (near, 0.08)):
+        state = dataclasses.replace(alike({(0, 1): 0.1}, 2), rounds=rounds, best_responses=(fresh,))
+        _, row = exploitability_rows(state)
+        (found,) = row["best_responses"]
+        assert found["exploitability"] == pytest.approx(0.0)
+        assert found["half_width"] == pytest.approx(half), "how far beyond a half the response may come"
 
 
 def test_the_report_names_circles_and_reversals() -> None:
