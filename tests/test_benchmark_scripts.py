@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import rookery
+
 ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS = ROOT / "benchmarks"
 OUT = "--out NAME.json"  # of the script: rows of another one in a file are refused
@@ -117,6 +119,16 @@ def test_a_team_of_other_steps_is_not_taken_for_one_of_these(tmp_path, monkeypat
     for log in ("", "steps,seconds\r\n"):  # it was stopped before its first row
         (tmp_path / "progress.csv").write_text(log)
         assert (evaluation.has_learned(tmp_path, 1), evaluation.training_seconds(tmp_path)) == (False, 0.0)
+
+
+def test_worlds_that_begin_alike_are_not_taken_for_different_ones(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import volley_rallies
+
+    for randomize, least, most in (("none", 1, 2), ("default", 6, 6)):  # nominal rallies differ by the side that serves
+        env = rookery.make("volley-6v6", 6, randomize=randomize)
+        assert least <= volley_rallies.starts(env, 0) <= most
+        env.close()
 
 
 @pytest.fixture(scope="module")
