@@ -150,5 +150,10 @@ def value_of(state: LeagueState, population: str, mixture: dict[str, float]) -> 
     return float(sum(w * (1.0 - score[_index(rows, name)] @ own.columns) for name, w in mixture.items()))
 
 
+def needed_score(state: LeagueState, population: str, mixture: dict[str, float]) -> float:
+    """Score beyond which a candidate of a population becomes a member, against a mixture of its opponents."""
+    return value_of(state, population, mixture) + state.settings.accept
+
+
 def _index(members: list[LeagueMember], name: str) -> int:
     return [m.name for m in members].index(name)

@@ -184,11 +184,12 @@ def _best_member(state: LeagueState, population: str, iteration: int) -> tuple[f
 
 
 def _round(done: Any) -> dict[str, Any]:
-    last = done.attempts[-1]
+    """A candidate; `score`, `low`, `high` and `needed` are None of one that was not trained."""
+    last = done.attempts[-1] if done.attempts else None
     return {
         "name": done.name, "iteration": done.iteration, "population": done.population, "kind": done.kind,
-        "accepted": done.accepted, "steps": last.steps, "score": last.score, "low": last.low, "high": last.high,
-        "needed": last.needed, "against": done.mixture,
+        "accepted": done.accepted, "steps": last.steps if last else 0, "against": done.mixture,
+        **{k: getattr(last, k, None) for k in ("score", "low", "high", "needed")},
     }  # fmt: skip
 
 
@@ -268,8 +269,10 @@ def _page(found: dict[str, Any]) -> str:
     lines += ["![exploitability](exploitability.svg)", "", "## Candidates", ""]
     lines += ["| candidate | steps | score against its mixture | needed | member |", "|---|---:|---:|---:|---|"]
     for r in found["rounds"]:
-        lines.append(
-            f"| {r['name']} | {r['steps']:,} | {r['score']:.1%} ({r['low']:.1%} to {r['high']:.1%}) | {r['needed']:.1%} | "
-            f"{'yes' if r['accepted'] else 'no'} |"
+        score = (
+            f"{r['score']:.1%} ({r['low']:.1%} to {r['high']:.1%}) | {r['needed']:.1%}"
+            if r["steps"]
+            else "- | over 100%"
         )
+        lines.append(f"| {r['name']} | {r['steps']:,} | {score} | {'yes' if r['accepted'] else 'no'} |")
     return "\n".join(lines) + "\n"

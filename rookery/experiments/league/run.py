@@ -14,12 +14,12 @@ from rookery.experiments.league.mixtures import (
     CandidatePlan,
     independent,
     mixture_of,
+    needed_score,
     opposing,
     parent_of,
     plans,
     prefix,
     training_mixture,
-    value_of,
 )
 from rookery.experiments.league.state import (
     FILE,
@@ -195,7 +195,9 @@ class League:
         assert now is not None
         if now.name != plan.name:
             raise RookeryError(f"{self.folder / FILE} is amid {now.name}, and {plan.name} is next: put back its copy.")
-        while len(now.attempts) < self.state.settings.attempts and not _passed(now):
+        needed = needed_score(self.state, plan.population, now.mixture)
+        attempts = self.state.settings.attempts if needed < 1.0 else 0  # nobody wins more than all
+        while len(now.attempts) < attempts and not _passed(now):
             steps = self.state.settings.steps * (len(now.attempts) + 1)
             beside = [] if now.attempts else self._beside(plan)
             made = self._train(self._candidate(plan, now.mixture, steps, now.init), *beside)
@@ -224,18 +226,17 @@ class League:
                 LeagueMember(plan.name, plan.population, policy, plan.kind, plan.iteration, steps, digest),
             )
             cells = (*cells, *done.cells)
-        self.tell(f"{plan.name} is {'a member' if done.accepted else 'not accepted'}")
+        why = "not accepted" if done.attempts else "not trained: nobody can win more than is needed"
+        self.tell(f"{plan.name} is {'a member' if done.accepted else why}")
         self._save(members=members, cells=cells, rounds=(*self.state.rounds, done), current=None)
 
     def _judged(self, plan: CandidatePlan, now: Round, steps: int) -> Round:
         """The round with an attempt more."""
-        s = self.state.settings
         candidate = LeagueMember(plan.name, plan.population, f"members/{plan.name}")
         others = [m for m in self.state.of(opposing(self.state, plan.population)) if m.name in now.mixture]
         cells = list(self._played(pairs_of(self.state, candidate, others)))
         score, low, high = score_of(plan.name, now.mixture, cells)
-        needed = value_of(self.state, plan.population, now.mixture) + s.accept
-        attempt = Attempt(steps, score, low, high, needed)
+        attempt = Attempt(steps, score, low, high, needed_score(self.state, plan.population, now.mixture))
         digest = digest_of(self.folder / candidate.policy)
         return dataclasses.replace(now, attempts=(*now.attempts, attempt), cells=tuple(cells), digest=digest)
 

@@ -143,6 +143,17 @@ def test_candidates_that_are_no_better_are_not_accepted(in_tmp: Path) -> None:
     assert open_league(Path("league"), quiet, iterations=2).run().rounds[:1] == league.state.rounds
 
 
+def test_nobody_is_trained_who_could_not_win_enough(in_tmp: Path) -> None:
+    league = made(Path("league"), "psro-nash", accept=0.5, iterations=2)
+    state = league.run()
+    assert [(r.attempts, r.accepted) for r in state.rounds] == [((), False)] * 2
+    assert [m.kind for m in state.members] == ["first"]
+    assert {p.name for p in Path("league/members").iterdir()} == {Path(state.members[0].policy).name}
+    found = write_report(league.folder, state)
+    assert [(r["steps"], r["score"]) for r in found["rounds"]] == [(0, None)] * 2
+    assert open_league(Path("league"), quiet).run() == state
+
+
 def changed_file(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     values = json.loads((folder / FILE).read_text())
     change(values)
