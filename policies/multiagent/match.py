@@ -126,7 +126,7 @@ def check_wins(task: str, teams: Iterable[str], metrics: Mapping[str, Tensor], w
                 f"{task} gives {name} {float(wrong[0]):g} in an episode: have its metrics() give 1 where the team has won, "
                 "else 0, and 0 to both where nobody has."
             )
-    if bool((sum(wins.values()) > 1.0).any()):
+    if bool((torch.stack(list(wins.values())).sum(0) > 1.0).any()):
         raise RookeryError(
             f"{task} gives {' and '.join(wins)} 1 in one episode: have its metrics() give 1 to one team at most."
         )

@@ -112,18 +112,18 @@ class SoloBump(Team):
         super().__init__(task, contact, spread, apex)
         self._wanted = apex
         self._highest = highest
-        self.goals.buffer("aim", *self.goals.apex.shape).fill_(apex)
+        self._aim = self.goals.buffer("aim", *self.goals.apex.shape).fill_(apex)
 
     def plan(self) -> None:
         self.goals.strike[:] = True
         landing = self.landing()[:, None, :2]
         self.goals.target[..., :2] = landing + 0.4 * (self.task.places[:, :2] - landing)
         self._correct()
-        self.goals.apex.copy_(self.goals.aim)
+        self.goals.apex.copy_(self._aim)
 
     def _correct(self) -> None:
         """Aim higher by a part of what the stroke of this control step has fallen short, and lower where it was too high."""
-        ball, aim = self.players.balls, self.goals.aim
+        ball, aim = self.players.balls, self._aim
         apex = ball[:, 2] + ball[:, 5].clamp_min(0.0).square() / (2.0 * GRAVITY)
         better = (aim + SHORT * (self._wanted - apex[:, None])).clamp(self._wanted, self._highest)
         aim.copy_(torch.where(self.task.referee.hit_now.bool(), better, aim))
