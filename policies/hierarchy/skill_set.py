@@ -42,7 +42,7 @@ class Skill:
 
     Args:
         policy: run, bundle or zoo folder, a name of the zoo, or "controller".
-        every: most control steps that a decision for it stands for; 0 takes that of the set.
+        every: most control steps that a decision for it stands for; None takes that of the set.
         shift: by term that it observes, the largest shift, in the term's unit: one number, or one for each component.
         command: by term, for each component its least and greatest value, or one number that is fixed.
         finished: condition under which it has finished, such as "norm(position_error) < 0.1"; "" for none.
@@ -53,7 +53,7 @@ class Skill:
     """
 
     policy: str
-    every: int = 0
+    every: int | None = None
     shift: dict[str, Any] = field(default_factory=dict)
     command: dict[str, Any] = field(default_factory=dict)
     finished: str = ""
@@ -88,7 +88,7 @@ class SkillSet:
     def __post_init__(self) -> None:
         if not self.skills:
             raise RookeryError("the set has no skill: give at least one, as [skills.NAME] with its policy.")
-        own = {f"skills.{name}.every": skill.every for name, skill in self.skills.items() if skill.every}
+        own = {f"skills.{name}.every": skill.every for name, skill in self.skills.items() if skill.every is not None}
         for name, steps in ({"every": self.every} | own).items():
             if not 1 <= steps <= MOST:
                 raise RookeryError(f"{name} is {steps}: give a number of control steps from 1 to {MOST}.")
@@ -98,7 +98,8 @@ class SkillSet:
 
     def steps(self, name: str) -> int:
         """Most control steps that a decision for a skill stands for."""
-        return self.skills[name].every or self.every
+        own = self.skills[name].every
+        return self.every if own is None else own
 
     @property
     def policies(self) -> list[str]:

@@ -319,5 +319,13 @@ def _files(folder: Path, member: LeagueMember) -> Path:
 
 
 def changed(state: LeagueState, **values: Any) -> LeagueState:
-    """A state with other values."""
-    return dataclasses.replace(state, **values)
+    """A state with other values.
+
+    Raises:
+        RookeryError: fewer iterations than have been made.
+    """
+    new = dataclasses.replace(state, **values)
+    done = max((r.iteration for r in new.rounds), default=0)
+    if new.settings.iterations < done:
+        raise RookeryError(f"the league has made {done} iterations: give at least as many, or none to go on.")
+    return new

@@ -152,6 +152,9 @@ def test_nobody_is_trained_who_could_not_win_enough(in_tmp: Path) -> None:
     found = write_report(league.folder, state)
     assert [(r["steps"], r["score"]) for r in found["rounds"]] == [(0, None)] * 2
     assert open_league(Path("league"), quiet).run() == state
+    with pytest.raises(RookeryError, match="has made 2 iterations: give at least as many"):
+        open_league(Path("league"), quiet, iterations=1)
+    assert load(Path("league")).settings.iterations == 2
 
 
 def changed_file(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
