@@ -27,9 +27,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 
-# A shell's background job ignores Ctrl-C, and so would what it starts: tests that send it would wait in vain.
+# A shell's background job ignores Ctrl-C, one under nohup a hang-up, and so would what they start: tests that send them would
+# wait in vain.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # What trainings remember of the user's tasks is not the user's here.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="rookery-tests-")

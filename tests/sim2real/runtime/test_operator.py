@@ -26,9 +26,8 @@ pytestmark = pytest.mark.slow  # each starts a program, and most take as long as
 
 
 def _on_the_terminal() -> None:
-    """In the new process: the terminal is its controlling one, and a hang-up ends it though the tests may run under nohup."""
+    """In the new process: the terminal is its controlling one."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class Program:
