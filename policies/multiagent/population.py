@@ -22,13 +22,18 @@ from rookery.sim.env import Act, Env
 from rookery.sim.errors import RookeryError
 from rookery.sim.seeding import torch_generator
 
-__all__ = ["Population"]
+__all__ = ["Population", "are_weights"]
 
 Rows = dict[str, Tensor]
 KEEP = 0.99
 """Weight of an earlier result when another one is known."""
 PRIOR = 2.0
 """Episodes, half of them won, that count beside those played."""
+
+
+def are_weights(weights: Sequence[float]) -> bool:
+    """True for numbers of at least 0 with a finite sum that is not 0."""
+    return all(w >= 0.0 for w in weights) and 0.0 < sum(weights) < math.inf
 
 
 class Population:
@@ -72,8 +77,7 @@ class Population:
         Raises:
             RookeryError: another number of them, one below 0, or all 0.
         """
-        fine = all(math.isfinite(w) and w >= 0.0 for w in weights)
-        if len(weights) != len(self.members) or not fine or not sum(weights):
+        if len(weights) != len(self.members) or not are_weights(weights):
             raise RookeryError(
                 f"{len(self.members)} opponents need as many weights of at least 0, not all 0, got {list(weights)}."
             )

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -25,6 +24,7 @@ from rookery.experiments.match_env import CONTROLLER, act_of, find_player
 from rookery.experiments.settings import read_table, to_toml
 from rookery.experiments.zoo import zoo
 from rookery.policies.multiagent.frozen_opponent import FrozenOpponentEnv
+from rookery.policies.multiagent.population import are_weights
 from rookery.policies.multiagent.solvers import WEIGHTINGS, prioritized
 from rookery.sim.env_wrapper import EnvWrapper
 from rookery.sim.errors import RookeryError, unknown
@@ -98,7 +98,7 @@ def opponents_of(values: dict[str, Any], where: str) -> Opponents:
     if twice:
         raise RookeryError(f"{where} names {twice[0]} twice: give it a larger weight.")
     weights = [m.weight for m in found.members]
-    if min(weights) < 0.0 or not sum(weights) or not math.isfinite(sum(weights)):
+    if not are_weights(weights):
         raise RookeryError(f"weights of the members in {where} need numbers of at least 0, not all 0, got {weights}.")
     if found.prioritized and found.prioritized not in WEIGHTINGS:
         raise unknown("weighting", found.prioritized, WEIGHTINGS)

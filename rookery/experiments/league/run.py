@@ -32,6 +32,7 @@ from rookery.experiments.league.state import (
     LeagueState,
     Round,
     changed,
+    changed_settings,
     check_members,
     digest_of,
     load,
@@ -201,7 +202,7 @@ class League:
             steps = self.state.settings.steps * (len(now.attempts) + 1)
             beside = [] if now.attempts else self._beside(plan)
             made = self._train(self._candidate(plan, now.mixture, steps, now.init), *beside)
-            now = self._judged(plan, now, made[0])
+            now = self._judged(plan, now, made[0], needed)
             self._save(current=now)
             last = now.attempts[-1]
             self.tell(
@@ -215,7 +216,7 @@ class League:
         if done.accepted:
             policy = f"members/{plan.name}"
             digest = digest_of(self.folder / policy)
-            if not digest or digest != (done.digest or digest):
+            if not digest or done.digest not in ("", digest):
                 raise RookeryError(
                     f"the candidate {plan.name} of the league, {self.folder / policy}, is missing, damaged or another policy "
                     "than the one that played: put it back as it was; nothing was changed."
@@ -230,13 +231,13 @@ class League:
         self.tell(f"{plan.name} is {'a member' if done.accepted else why}")
         self._save(members=members, cells=cells, rounds=(*self.state.rounds, done), current=None)
 
-    def _judged(self, plan: CandidatePlan, now: Round, steps: int) -> Round:
+    def _judged(self, plan: CandidatePlan, now: Round, steps: int, needed: float) -> Round:
         """The round with an attempt more."""
         candidate = LeagueMember(plan.name, plan.population, f"members/{plan.name}")
         others = [m for m in self.state.of(opposing(self.state, plan.population)) if m.name in now.mixture]
         cells = list(self._played(pairs_of(self.state, candidate, others)))
         score, low, high = score_of(plan.name, now.mixture, cells)
-        attempt = Attempt(steps, score, low, high, needed_score(self.state, plan.population, now.mixture))
+        attempt = Attempt(steps, score, low, high, needed)
         digest = digest_of(self.folder / candidate.policy)
         return dataclasses.replace(now, attempts=(*now.attempts, attempt), cells=tuple(cells), digest=digest)
 
@@ -394,6 +395,6 @@ def open_league(folder: Path, tell: Tell, **changes: Any) -> League:
         with RunLock(folder):
             league = League(folder, load(folder), tell)
             league._check()
-            league._save(settings=dataclasses.replace(league.state.settings, **changes))
+            league._save(settings=changed_settings(league.state, **changes))
             return league
     return League(folder, state, tell)

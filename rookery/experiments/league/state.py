@@ -319,13 +319,18 @@ def _files(folder: Path, member: LeagueMember) -> Path:
 
 
 def changed(state: LeagueState, **values: Any) -> LeagueState:
-    """A state with other values.
+    """A state with other values."""
+    return dataclasses.replace(state, **values)
+
+
+def changed_settings(state: LeagueState, **values: Any) -> LeagueSettings:
+    """Settings with which a league goes on.
 
     Raises:
-        RookeryError: fewer iterations than have been made.
+        RookeryError: fewer iterations than have been made, or values that are none.
     """
-    new = dataclasses.replace(state, **values)
-    done = max((r.iteration for r in new.rounds), default=0)
-    if new.settings.iterations < done:
+    new = dataclasses.replace(state.settings, **values)
+    done = max((r.iteration for r in state.rounds), default=0)
+    if new.iterations < done:
         raise RookeryError(f"the league has made {done} iterations: give at least as many, or none to go on.")
     return new
