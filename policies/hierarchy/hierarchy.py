@@ -317,7 +317,7 @@ def _command(
         at += term.size
     for frame in range(group.history - own.history, group.history):
         for term in own.observation:
-            place = frame * group.frame_size + starts.get(term.name, 0)
+            place = frame * group.frame_size + starts.get(skill.remap.get(term.name, term.name), 0)
             if term.name not in places:
                 last = parts[-1] if parts else None
                 if last is not None and last.plain and last.start + last.size == place:
@@ -370,14 +370,21 @@ def _check(name: str, source: SkillSource, group: Group, skill: Skill, task: str
             f"history={own.history}."
         )
     terms = {t.name: t for t in group.observation}
+    for term_name, other in skill.remap.items():
+        if term_name not in {t.name for t in own.observation}:
+            raise unknown(f"term that the skill {name!r} observes", term_name, [t.name for t in own.observation])
+        if other not in terms:
+            raise unknown(f"term of {task} in remap.{term_name} of the skill {name!r}", other, terms)
+        if term_name in skill.command:
+            raise RookeryError(f"the skill {name!r} both commands and remaps {term_name!r}: do one of both.")
     for term in own.observation:
         if term.name in skill.command:
             continue
-        mine = terms.get(term.name)
+        mine = terms.get(skill.remap.get(term.name, term.name))
         if mine is None:
             raise RookeryError(
                 f"the skill {name!r} observes {term.name!r}, and {task} has none: command it ([skills.{name}] "
-                f"command.{term.name} = ...), or give another skill."
+                f"command.{term.name} = ...), remap it to another term, or give another skill."
             )
         if not mine.same_frame(term) or _numbers(mine) != _numbers(term):
             raise RookeryError(

@@ -8,6 +8,10 @@ policy = "go2-velocity"                      # a run, a bundle, a name of the zo
 command.command = [[-0.5, 1.0], 0.0, [-0.8, 0.8]]     # by component: least and greatest value, or one that is fixed
 finished = "norm(goal) < 0.3"
 
+[skills.grasp]
+policy = "go2arm-loco-manipulation"
+remap.to_goal = "to_ball"                    # a term of the task that the skill gets as another
+
 [skills.hover]
 policy = "drone-hover"
 shift.position_error = 0.5                   # the largest shift of each component, in the term's unit
@@ -45,6 +49,7 @@ class Skill:
         every: most control steps that a decision for it stands for; None takes that of the set.
         shift: by term that it observes, the largest shift, in the term's unit: one number, or one for each component.
         command: by term, for each component its least and greatest value, or one number that is fixed.
+        remap: by term that it observes, the term of the task that it gets in its place.
         finished: condition under which it has finished, such as "norm(position_error) < 0.1"; "" for none.
         allowed: condition under which it may be chosen; "" for at all times.
         learn: its policy learns too, where a training has its skills learn.
@@ -56,6 +61,7 @@ class Skill:
     every: int | None = None
     shift: dict[str, Any] = field(default_factory=dict)
     command: dict[str, Any] = field(default_factory=dict)
+    remap: dict[str, str] = field(default_factory=dict)
     finished: str = ""
     allowed: str = ""
     learn: bool = True
