@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from rookery.assets import workshop
-from rookery.robots.arms.airbot_play import AIRBOT_PLAY
 from rookery.robots.arms.kinematics import Kinematics, Place
 from rookery.sim.actuation import Actuation
 from rookery.sim.errors import RookeryError
@@ -50,13 +49,13 @@ LIFTED_M = 0.08  # m, of the ball's middle, above which it is carried
 class FetchConfig(LeggedConfig):
     """Values of go2arm-fetch."""
 
-    arm: str = "airbot_play"
+    arm: str = "airbot_play"  # no other
     history: int = 5  # frames, as many as the policy of go2arm-loco-manipulation observes, which is the skill
     near_m: float = 1.0  # m, least distance of the ball from the start
     far_m: float = 2.0  # m, largest
     side_rad: float = 1.0  # rad, largest angle of the ball off the robot's heading
     grip_m: float = 0.025  # m, from the tool centre: nearer, the hand closes on the ball
-    home_m: float = 0.4  # m, level, from the start: where a ball that is carried counts as brought back
+    goal_m: float = 0.4  # m, level, from the start: where a ball that is carried counts as brought back
     bounds_m: float = 4.0  # m, from the start; farther is out of bounds
     episode_s: float = 30.0  # s
     max_vx: float = 0.7  # m/s *
@@ -74,9 +73,9 @@ class Fetch(LeggedTask):
     Success: the ball, carried 8 cm above the floor, comes within 0.4 m of the start, and the robot has not fallen.
 
     The episode ends there, where the robot falls, and where it leaves. The hand closes by itself where the ball is between its
-    fingers, as by a light barrier, and opens where it has lost it. The gait's clock always runs: a robot that is to stand has to
-    be told so. Two goals of the tool are observed, which lead it to the ball and to where it carries, a little ahead of it.
-    Rewards are of the task alone: it is for a high level above a policy that moves legs and arm, see docs/hierarchy.md.
+    fingers, as by a light barrier, and opens where it has lost it. The gait's clock always runs. Two goals of the tool are
+    observed, which lead it to the ball and to where it carries, a little ahead of it. Rewards are of the task alone: it is for
+    a high level above a policy that moves legs and arm, see docs/hierarchy.md.
     """
 
     name = "go2arm-fetch"
@@ -106,7 +105,7 @@ class Fetch(LeggedTask):
     camera = "chase-left"
     cfg: FetchConfig
 
-    home: Tensor
+    start: Tensor
     closed: Tensor
     lifted: Tensor
     drops: Tensor
@@ -119,9 +118,9 @@ class Fetch(LeggedTask):
         c = self.cfg
         if c.arm != "airbot_play" or c.terrain != "flat":
             raise RookeryError("go2arm-fetch is for the arm airbot_play on flat ground: leave arm and terrain out.")
-        if not c.home_m < c.near_m <= c.far_m < c.bounds_m:
+        if not c.goal_m < c.near_m <= c.far_m < c.bounds_m:
             raise RookeryError(
-                f"home_m {c.home_m}, near_m {c.near_m}, far_m {c.far_m} and bounds_m {c.bounds_m} must grow in this order."
+                f"goal_m {c.goal_m}, near_m {c.near_m}, far_m {c.far_m} and bounds_m {c.bounds_m} must grow in this order."
             )
 
     def scene(self) -> Scene:
@@ -144,7 +143,7 @@ class Fetch(LeggedTask):
         self.tool = Kinematics(self.world.model, [f"arm/{j}" for j in arm.joints], self.robot.base.names[0], "arm/tcp")
         self.ball = self.world.bodies(["ball/base"])
         self.fingers = self.world.joints(FINGERS)
-        self.buffer("home", n, 3)
+        self.buffer("start", n, 3)
         for name in ("closed", "lifted"):
             self.buffer(name, n, dtype=torch.bool)
         for name in ("drops", "delivered_at", "reaching", "carrying"):
@@ -179,7 +178,7 @@ class Fetch(LeggedTask):
         terms = (
             Term("ball", body(place("ball") - POSITION), scale=0.5, noise=0.005, estimated="ball's place"),
             Term("to_ball", body(place("ball") - TOOL_POSITION), scale=1.0, noise=0.005, estimated="ball's place"),
-            Term("home", body(place("home") - POSITION), scale=0.5, noise=0.02, estimated="position"),
+            Term("start", body(place("start") - POSITION), scale=0.5, noise=0.02, estimated="position"),
             Term("closed", own("hand closed", 1, doc="1 from where it closes on the ball to where it has lost it")),
             *(gait if t.name == "gait" else t for t in self.body_terms() if t.name != "command"),
             *(t for what in GOALS for t in goal_terms(AHEAD_S, what=what)),
@@ -208,8 +207,8 @@ class Fetch(LeggedTask):
         state[:, 0, 2] = BALL_RADIUS
         state[:, 0, 3] = 1.0
         self.ball.set_state(ids, state)
-        self.home[ids] = here
-        self.home[ids, 2] = self.model.stand_height
+        self.start[ids] = here
+        self.start[ids, 2] = self.model.stand_height
         self.closed[ids] = False
         self.lifted[ids] = False
         self.drops[ids] = 0.0
@@ -248,13 +247,13 @@ class Fetch(LeggedTask):
         return (self.ball.pos[:, 0] - self.tool_in_world()).norm(dim=1)
 
     def _ways(self) -> tuple[Tensor, Tensor]:
-        """Ways that are left, [N] m each: the tool's to the ball, and the carried ball's home."""
-        return self._off_tool(), self.off_home
+        """Ways that are left, [N] m each: the tool's to the ball, and the ball's to the start."""
+        return self._off_tool(), self.off_start
 
     @property
-    def off_home(self) -> Tensor:
+    def off_start(self) -> Tensor:
         """[N] m, level, of the ball from the start."""
-        return (self.ball.pos[:, 0, :2] - self.home[:, :2]).norm(dim=1)
+        return (self.ball.pos[:, 0, :2] - self.start[:, :2]).norm(dim=1)
 
     @property
     def carried(self) -> Tensor:
@@ -264,10 +263,10 @@ class Fetch(LeggedTask):
     @property
     def delivered(self) -> Tensor:
         """[N] bool: the ball is brought back."""
-        return self.carried & (self.off_home < self.cfg.home_m) & ~self.fallen
+        return self.carried & (self.off_start < self.cfg.goal_m) & ~self.fallen
 
     def terminated(self) -> Tensor:
-        away = (self.robot.base.pos[:, 0, :2] - self.home[:, :2]).norm(dim=1) > self.cfg.bounds_m
+        away = (self.robot.base.pos[:, 0, :2] - self.start[:, :2]).norm(dim=1) > self.cfg.bounds_m
         out = self.fallen.long()
         out = torch.where((out == 0) & away, 2, out)
         return torch.where((out == 0) & self.delivered, 3, out)
@@ -319,7 +318,7 @@ class Fetch(LeggedTask):
         return Place(torch.tensor(STOW).expand(n, -1), pitched(STOW_PITCH, torch.zeros(n)))
 
     def quantities(self) -> dict[str, Tensor]:
-        """Those of the base, the tool's pose, its goals, the ball, and home, in the world."""
+        """Those of the base, the tool's pose, its goals, the ball, and the start, in the world."""
         r = self.robot
         out = super().quantities()
         trunk = r.base.quat[:, 0]
@@ -334,7 +333,7 @@ class Fetch(LeggedTask):
             out[goal_rotation(ahead, what).name] = multiply(level, quat)[:, None]
         out[OPENING.name] = self.fingers.pos.sum(1)[:, None, None]
         out["ball"] = self.ball.pos
-        out["home"] = self.home[:, None]
+        out["start"] = self.start[:, None]
         out["hand closed"] = self.closed.float()[:, None, None]
         return out
 
@@ -350,7 +349,7 @@ class Fetch(LeggedTask):
         own = {
             "ball": self._in_body(self.ball.pos[:, 0] - here),
             "to_ball": self._in_body(self.ball.pos[:, 0] - self.tool_in_world()),
-            "home": self._in_body(self.home - here),
+            "start": self._in_body(self.start - here),
             "closed": self.closed.float()[:, None],
             "gripper": self.fingers.pos.sum(1, keepdim=True),
         }
@@ -387,10 +386,10 @@ class Fetch(LeggedTask):
         own = super().state()
         assert own is not None
         ball = self._in_body(self.ball.pos[:, 0] - self.robot.base.pos[:, 0])
-        home = self._in_body(self.home - self.robot.base.pos[:, 0])
+        start = self._in_body(self.start - self.robot.base.pos[:, 0])
         closed = self.closed.float()[:, None]
         return torch.cat(
-            (own, 0.5 * ball, self._in_body(self.ball.pos[:, 0] - self.tool_in_world()), 0.5 * home, closed), 1
+            (own, 0.5 * ball, self._in_body(self.ball.pos[:, 0] - self.tool_in_world()), 0.5 * start, closed), 1
         )
 
     def metrics(self) -> dict[str, Tensor]:
@@ -400,7 +399,7 @@ class Fetch(LeggedTask):
             "time_s": torch.where(there, self.delivered_at, self.cfg.episode_s),
             "gripped": self.lifted.float(),
             "dropped": self.drops.clone(),
-            "distance_m": self.off_home,
+            "distance_m": self.off_start,
             "fell": self.fallen.float(),
             **self.hardware_metrics(),
         }
@@ -410,7 +409,7 @@ class Fetch(LeggedTask):
 
     def markers(self, i: int) -> list[dict[str, Any]]:
         """Where the ball is to be brought."""
-        at = self.home[i].tolist()
+        at = self.start[i].tolist()
         return [{"pos": [at[0], at[1], 0.01], "size": 0.05, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}]
 
 

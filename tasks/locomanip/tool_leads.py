@@ -1,5 +1,7 @@
-"""Goals that lead a tool from where it is to where it should be, a little ahead of it: what a policy follows that was trained on
-trajectories, which its tool is never far from."""
+"""Goals that lead a tool to where it should be, a little ahead of where it is.
+
+A policy follows them that was trained on trajectories, which its tool is never far from.
+"""
 
 from __future__ import annotations
 

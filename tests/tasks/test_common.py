@@ -31,6 +31,7 @@ LIVELY: dict[str, dict[str, Any]] = {
 
 # what moves only when a ball is hit, which random actions hardly do
 UNTOUCHED = {
+    "go2arm-fetch": ["closed"],
     "hand-grasp": ["touch", "force"],  # chance does not come 5 cm near
     "panda-cabinet": ["drawer", "drawer_speed"],
     "volley-hit": ["ball_velocity"],

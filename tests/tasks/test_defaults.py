@@ -19,7 +19,7 @@ PENALTIES = {
     "energy", "failure", "far_from_anchor", "feet_clearance", "feet_landing", "feet_slip", "gait_phase", "hand_pose",
     "hip_pos", "impact", "lin_vel_z", "misplaced", "orientation", "power", "proximity", "speed", "stand_still", "termination",
     "tool_position_error", "tool_rotation_error", "too_close", "torques", "velocity_error", "wrong_hit", "yaw_rate",
-    "kneeling", "self_collision", "undesired_contacts",
+    "kneeling", "self_collision", "undesired_contacts", "dropped",
 }  # fmt: skip
 """Terms that grow with what should not be; all others grow with what should."""
 OTHERWISE = {"hand-reorient": {"orientation"}}
