@@ -158,7 +158,7 @@ def make_hierarchy(
                 raise RookeryError(
                     f"the skill {name!r} decides at the event {min(lacking)!r}, and {has}: give another skill."
                 )
-        elif skill.shift or skill.command:
+        elif skill.shift or skill.command or skill.remap:
             raise RookeryError(f"the skill {name!r} is the classical controller, without parameters: leave them out.")
     action, places = _action(skills, sources, group)
     row = group.observation_size + action.size
@@ -370,13 +370,7 @@ def _check(name: str, source: SkillSource, group: Group, skill: Skill, task: str
             f"history={own.history}."
         )
     terms = {t.name: t for t in group.observation}
-    for term_name, other in skill.remap.items():
-        if term_name not in {t.name for t in own.observation}:
-            raise unknown(f"term that the skill {name!r} observes", term_name, [t.name for t in own.observation])
-        if other not in terms:
-            raise unknown(f"term of {task} in remap.{term_name} of the skill {name!r}", other, terms)
-        if term_name in skill.command:
-            raise RookeryError(f"the skill {name!r} both commands and remaps {term_name!r}: do one of both.")
+    _check_remap(name, skill, [t.name for t in own.observation], terms, task)
     for term in own.observation:
         if term.name in skill.command:
             continue
@@ -388,9 +382,20 @@ def _check(name: str, source: SkillSource, group: Group, skill: Skill, task: str
             )
         if not mine.same_frame(term) or _numbers(mine) != _numbers(term):
             raise RookeryError(
-                f"the skill {name!r} observes {term.name!r} in other units, axes, scale or limits than {task}: give one that "
-                "was trained with the same."
+                f"the skill {name!r} observes {term.name!r} in other units, axes, scale or limits than {mine.name!r} of {task}: "
+                "give one that was trained with the same."
             )
+
+
+def _check_remap(name: str, skill: Skill, own: Sequence[str], terms: Mapping[str, Term], task: str) -> None:
+    """Refuse to remap what the skill does not observe or is told anyway, or to what the task does not have."""
+    for term, other in skill.remap.items():
+        if term not in own:
+            raise unknown(f"term that the skill {name!r} observes", term, own)
+        if other not in terms:
+            raise unknown(f"term of {task} in remap.{term} of the skill {name!r}", other, terms)
+        if term in skill.command:
+            raise RookeryError(f"the skill {name!r} both commands and remaps {term!r}: do one of both.")
 
 
 def _numbers(term: Term) -> tuple[int, str, float, float]:

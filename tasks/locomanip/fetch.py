@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -23,7 +23,7 @@ from rookery.sim.specs import Command, CommandRange, Group, Term, Weights
 from rookery.sim.terms import Clock, Heading, Scaled, Sines
 from rookery.tasks.locomanip.base import HARDWARE_METRICS, NO_WARM_START
 from rookery.tasks.locomanip.config import LeggedConfig
-from rookery.tasks.locomanip.generators import BALL_RADIUS, OPEN, SQUEEZE, TIPS_UP
+from rookery.tasks.locomanip.generators import BALL_RADIUS, OPEN, TIPS_UP
 from rookery.tasks.locomanip.goal_terms import goal_name, goal_rotation, goal_terms
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
 from rookery.tasks.locomanip.legged_task import LeggedTask
@@ -39,8 +39,10 @@ STOW = (0.42, 0.0, 0.36)
 STOW_PITCH = 1.2  # rad, downwards
 GRASP_PITCH = 1.4  # rad, downwards, as in the family "pick-ball" of the library
 ABOVE_M = 0.10  # m, over the ball, from where the tool comes down on it
-LEVEL_M = 0.02  # m, level, within which the tool may be anywhere above it
+LEVEL_M = 0.01  # m, level, within which the tool may be anywhere above it
 FUNNEL = 2.5  # m that it stays above it for each further one
+SQUEEZE = 0.03
+"""m, how much narrower than the ball the gripper's target is: with the library's 0.015 more of them are lost on the way."""
 CARRIED_M = 0.06  # m, from the tool centre, within which the ball is in the hand
 LIFTED_M = 0.08  # m, of the ball's middle, above which it is carried
 
@@ -64,7 +66,7 @@ class FetchConfig(LeggedConfig):
     max_yaw_rate: float = 1.2  # rad/s *
     start_joints: float = 0.05  # rad
     push_s: float = 0.0  # s, mean time between pushes; 0 for none
-    reward: Weights = Weights(reaching=5.0, lifted=3.0, progress=5.0, delivered=10.0, dropped=-3.0, termination=-10.0)
+    reward: Weights = Weights(reaching=5.0, lifted=3.0, progress=5.0, delivered=10.0, dropped=-1.0, termination=-10.0)
 
 
 class Fetch(LeggedTask):
@@ -287,11 +289,17 @@ class Fetch(LeggedTask):
         self._measured = self.world.version
         r = self.robot
         self.tool.place(r.pos[:, 12:], self.pose)
-        state = r.base.state.view(-1, 13)
         for key, goal in self.goals(self.pose).items():
             out, errors = self._goals[key], self._errors[key]
-            to_trunk_frame(*(x.numpy() for x in (state, self.height, *goal, *out)))
+            self.in_trunk(*goal, out)
             pose_errors(*(x.numpy() for x in (*out, *self.pose, *errors)))
+
+    def in_trunk(self, pos: Tensor, quat: Tensor, out: Place | None = None) -> Place:
+        """Poses [N, 3] m, [N, 4] of the stance frame in the trunk's."""
+        out = Place.empty(len(pos)) if out is None else out
+        state = self.robot.base.state.view(-1, 13)
+        to_trunk_frame(*(x.contiguous().numpy() for x in (state, self.height, pos, quat, *out)))
+        return out
 
     def goals(self, tool: Place) -> dict[tuple[str, float], Place]:
         """By goal and s from now, its pose in the stance frame; `tool` is in the trunk's."""
@@ -305,7 +313,7 @@ class Fetch(LeggedTask):
         return {(what, s): led(here, targets[what], s) for what, s in self._goals}
 
     def _grasp(self, back: Tensor, tool: Tensor) -> Place:
-        """Where the tool grasps the ball, or above that as long as it is off to the side; a tool that has it lifts it."""
+        """The pose to grasp the ball in, or above that for as long as the tool is off to the side."""
         r = self.robot
         ball = rotate(back, self.ball.pos[:, 0] - r.base.pos[:, 0])
         ball[:, 2] = self.ball.pos[:, 0, 2] + TIPS_UP
@@ -347,9 +355,9 @@ class Fetch(LeggedTask):
             self.measure()
         here = self.robot.base.pos[:, 0]
         own = {
-            "ball": self._in_body(self.ball.pos[:, 0] - here),
-            "to_ball": self._in_body(self.ball.pos[:, 0] - self.tool_in_world()),
-            "start": self._in_body(self.start - here),
+            "ball": self.in_body(self.ball.pos[:, 0] - here),
+            "to_ball": self.in_body(self.ball.pos[:, 0] - self.tool_in_world()),
+            "start": self.in_body(self.start - here),
             "closed": self.closed.float()[:, None],
             "gripper": self.fingers.pos.sum(1, keepdim=True),
         }
@@ -362,7 +370,7 @@ class Fetch(LeggedTask):
             own[f"{what}_rotation"] = matrix(goal.quat).view(-1, 3, 3)[:, :, :2].transpose(1, 2).reshape(-1, 6)
         return {"robot": seen | {k: v[:, None] for k, v in own.items()}}
 
-    def _in_body(self, vector: Tensor) -> Tensor:
+    def in_body(self, vector: Tensor) -> Tensor:
         """World vectors [N, 3] in the trunk's axes."""
         return torch.einsum("nij,ni->nj", self.robot.rotation.view(-1, 3, 3), vector)
 
@@ -385,11 +393,11 @@ class Fetch(LeggedTask):
     def state(self) -> Tensor | None:
         own = super().state()
         assert own is not None
-        ball = self._in_body(self.ball.pos[:, 0] - self.robot.base.pos[:, 0])
-        start = self._in_body(self.start - self.robot.base.pos[:, 0])
+        ball = self.in_body(self.ball.pos[:, 0] - self.robot.base.pos[:, 0])
+        start = self.in_body(self.start - self.robot.base.pos[:, 0])
         closed = self.closed.float()[:, None]
         return torch.cat(
-            (own, 0.5 * ball, self._in_body(self.ball.pos[:, 0] - self.tool_in_world()), 0.5 * start, closed), 1
+            (own, 0.5 * ball, self.in_body(self.ball.pos[:, 0] - self.tool_in_world()), 0.5 * start, closed), 1
         )
 
     def metrics(self) -> dict[str, Tensor]:
@@ -404,11 +412,17 @@ class Fetch(LeggedTask):
             **self.hardware_metrics(),
         }
 
+    def controller(self) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+        """A trot and inverse kinematics that walk to the ball, grasp it and walk back, see fetch_script."""
+        from rookery.tasks.locomanip.fetch_script import fetch_script
+
+        return fetch_script(self)
+
     def commands(self) -> list[Command]:
         return [Command("ball", self.ball.pos[:, 0], place=True)]
 
     def markers(self, i: int) -> list[dict[str, Any]]:
-        """Where the ball is to be brought."""
+        """The place that the ball is to be brought to."""
         at = self.start[i].tolist()
         return [{"pos": [at[0], at[1], 0.01], "size": 0.05, "rgba": [0.1, 0.9, 0.2, 0.6], "trail": False}]
 

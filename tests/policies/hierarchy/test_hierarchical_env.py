@@ -321,6 +321,35 @@ def test_a_saved_state_continues_exactly(hover: Path) -> None:
 # Refusals
 
 
+def test_a_skill_gets_another_term_of_the_task_in_place_of_its_own(tmp_path: Path) -> None:
+    """Beside one of the same policy that does not: it takes the drone's own velocity for the target's, and shifts that."""
+    file = tmp_path / "skills.toml"
+    file.write_text(
+        '[skills.own]\npolicy = "swarm-surround"\n[skills.other]\npolicy = "swarm-surround"\n'
+        'remap.target_velocity = "linear_velocity"\nshift.target_velocity = 1.0\n'
+    )
+    env = rookery.make("swarm-surround", 3, skills=file)
+    policies, contract = open_run(Path("swarm-surround"))
+    skill = contract.groups["drone"].spec
+    base = env.acting.groups["drone"]
+    given: list[Tensor] = []
+    step = env.acting.step
+    env.acting.step = lambda actions: given.append(actions["drone"].clone()) or step(actions)  # type: ignore[func-returns-value, method-assign]
+    obs, _ = env.reset(seed=0)
+    for _ in range(5):  # until they move
+        obs, *_ = env.step(decisions(env, 0))
+    action = decisions(env, 1)
+    assert len(action[..., 0].unique()) == 2
+    own = {n: obs["drone"][..., at] for n, at in base.slices().items()}
+    env.step(action)
+    remapped = action[..., :1] == 1.0
+    shifted = own["linear_velocity"] + 0.5 * action[..., 1:].clamp(-1.0, 1.0)  # in units of the term's scale
+    assert (own["target_velocity"] - own["linear_velocity"]).abs().max() > 0.01
+    own["target_velocity"] = torch.where(remapped, shifted, own["target_velocity"])
+    wanted = policies["drone"](torch.cat([own[t.name] for t in skill.observation], -1))
+    assert torch.allclose(given[-1], wanted, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -365,6 +394,20 @@ def test_a_saved_state_continues_exactly(hover: Path) -> None:
         ),
         ("group = 'dog'\n[skills.a]\npolicy = 'drone-hover'\nshift.up = 1.0\n", "no group 'dog'"),
         ("[skills.a]\npolicy = 'controller'\nshift.up = 1.0\n", "classical controller, without parameters"),
+        ("[skills.a]\npolicy = 'controller'\nremap.up = 'up'\n", "classical controller, without parameters"),
+        ("[skills.a]\npolicy = 'drone-hover'\nremap.height = 'up'\n", "term that the skill 'a' observes 'height'"),
+        (
+            "[skills.a]\npolicy = 'drone-hover'\nremap.up = 'height'\n",
+            "term of drone-hover in remap.up of the skill 'a' 'height'",
+        ),
+        (
+            "[skills.a]\npolicy = 'drone-hover'\nremap.up = 'position_error'\nshift.up = 0.1\n",
+            "observes 'up' in other units, axes, scale or limits than 'position_error' of drone-hover",
+        ),
+        (
+            "[skills.a]\npolicy = 'drone-hover'\nremap.up = 'up'\ncommand.up = [0, 0, [-1, 1]]\n",
+            "both commands and remaps 'up'",
+        ),
     ],
 )
 def test_what_no_hierarchy_can_be_is_refused_in_one_sentence(text: str, message: str, tmp_path: Path) -> None:
