@@ -382,8 +382,8 @@ def _check(name: str, source: SkillSource, group: Group, skill: Skill, task: str
             )
         if not mine.same_frame(term) or _numbers(mine) != _numbers(term):
             raise RookeryError(
-                f"the skill {name!r} observes {term.name!r} in other units, axes, scale or limits than {mine.name!r} of {task}: "
-                "give one that was trained with the same."
+                f"the skill {name!r} observes {term.name!r} in other units, axes, scale or limits than {mine.name!r} of "
+                f"{task}: give one that was trained with the same."
             )
 
 
