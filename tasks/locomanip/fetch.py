@@ -32,8 +32,11 @@ from rookery.tasks.locomanip.tool_leads import led, pitched
 
 NEVER = 1 << 30
 FINGERS = ("arm/finger_left", "arm/finger_right")
-GOALS = ("grasp", "stow")
-"""Goals of the tool: on the ball, and where it carries."""
+GOALS = {
+    "grasp": "ahead of the tool on its way down to the ball, see rookery.tasks.locomanip.tool_leads",
+    "stow": "ahead of the tool on its way to where it carries, see rookery.tasks.locomanip.tool_leads",
+}
+"""Goals of the tool."""
 STOW = (0.42, 0.0, 0.36)
 """m, in the stance frame (goals.MovingGoals): ahead of the trunk, high enough to walk with, low enough to grasp from."""
 STOW_PITCH = 1.2  # rad, downwards
@@ -183,7 +186,7 @@ class Fetch(LeggedTask):
             Term("start", body(place("start") - POSITION), scale=0.5, noise=0.02, estimated="position"),
             Term("closed", own("hand closed", 1, doc="1 from where it closes on the ball to where it has lost it")),
             *(gait if t.name == "gait" else t for t in self.body_terms() if t.name != "command"),
-            *(t for what in GOALS for t in goal_terms(AHEAD_S, what=what)),
+            *(t for what, doc in GOALS.items() for t in goal_terms(AHEAD_S, what=what, doc=doc)),
             Term("gripper", OPENING, scale=15.0, noise=0.001),
         )
         return {"robot": Group(1, terms, self.robot.whole, history=self.cfg.history)}
