@@ -35,7 +35,8 @@ class RaceMatch(Race):
 
     Success: red wins.
 
-    As drone-race, in two teams: drones 0 and 2 are red, 1 and 3 blue, and start side by side. The race ends with the first
+    As drone-race, in two teams: drones 0 and 2 are red, 1 and 3 blue, and start side by side, or with start "anywhere" each
+    before a gate of its own, as in a pursuit on a track, with the same way through all gates. The race ends with the first
     drone that has flown all laps, to a fraction of a control step, and its team wins. Who crashes loses for its team; where
     drones of both teams do in one step, as in most collisions, nobody wins. When the time is up, the team wins whose first
     drone has passed more gates, and of as many is nearer to its next one.
@@ -68,8 +69,6 @@ class RaceMatch(Race):
         c = self.cfg
         if not 2 <= c.num_drones <= MOST:
             raise RookeryError(f"a race of two teams has 2 to {MOST} drones, got num_drones={c.num_drones}.")
-        if c.start != "grid":
-            raise RookeryError(f"a race of two teams starts on the grid, got start={c.start!r}: use drone-race.")
 
     def teams(self) -> dict[str, Team]:
         agents = range(self.cfg.num_drones)

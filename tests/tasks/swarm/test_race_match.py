@@ -78,9 +78,19 @@ def test_the_script_against_itself_wins_as_often_from_either_side() -> None:
     env.close()
 
 
+def test_in_a_pursuit_each_starts_before_a_gate_of_its_own_with_the_same_way() -> None:
+    _, task = made(32, start="anywhere")
+    first = task.following
+    assert len(first[:, 0].unique()) == len(task.gates)
+    assert (first[:, 1] == (first[:, 0] + 1) % len(task.gates)).all()
+    off = (task.gates[first] - task.drones.bodies.pos).norm(dim=-1)
+    assert (off.max() - off.min()) < 2.0 * 3.0**0.5 * task.cfg.start_box_m + 1e-4
+    assert (task._ahead().amax(1) - task._ahead().amin(1)).max() < 0.5  # gates
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
-    [({"num_drones": 1}, "has 2 to 4 drones"), ({"num_drones": 5}, "2 to 4"), ({"start": "anywhere"}, "on the grid")],
+    [({"num_drones": 1}, "has 2 to 4 drones"), ({"num_drones": 5}, "2 to 4")],
 )  # fmt: skip
 def test_races_that_cannot_be_are_refused(config: dict[str, Any], said: str) -> None:
     with pytest.raises(RookeryError, match=said):
