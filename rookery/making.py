@@ -77,7 +77,7 @@ def make(
     engine: str | None = None,
     device: str = "cpu",
     seed: int | None = None,
-    randomize: str = "none",
+    randomize: str | Path = "none",
     randomize_curriculum: bool = False,
     fixed: dict[str, float] | None = None,
     config: dict[str, Any] | None = None,
@@ -114,7 +114,8 @@ def make(
     seed = check_seed(0 if seed is None else seed)
     target = find_device(device)
     entry = find(task)
-    _check_arguments(fixed, config, weights)
+    _check_arguments(randomize, fixed, config, weights)
+    randomize = str(randomize)
     if entry.members:
         if starts or skills is not None or shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: no shards, starts or skills.")
@@ -216,7 +217,7 @@ def make_part(
     *,
     engine: str | None = None,
     seed: int = 0,
-    randomize: str = "none",
+    randomize: str | Path = "none",
     fixed: dict[str, float] | None = None,
     config: dict[str, Any] | None = None,
     weights: dict[str, float] | None = None,
@@ -241,7 +242,8 @@ def make_part(
             f"{num_envs} worlds cannot be divided evenly among {worker.size} workers that step at least 2 each: give "
             f"--num-envs {near}, or another number of {option}."
         )
-    _check_arguments(fixed, config, weights)
+    _check_arguments(randomize, fixed, config, weights)
+    randomize = str(randomize)
     entry = find(task)
     if entry.members or entry.wrapper:
         what = "is a set of tasks" if entry.members else "has a frozen policy"
@@ -311,7 +313,7 @@ def _read_log(task: str, randomize: str, num_envs: int, seed: int) -> DrawLog | 
     return log
 
 
-def _check_arguments(fixed: Any, config: Any, weights: Any) -> None:
+def _check_arguments(randomize: Any, fixed: Any, config: Any, weights: Any) -> None:
     """Refuse values of a wrong type, and defaults of torch that a task's file may have changed: both would fail deep inside.
 
     Raises:
@@ -319,6 +321,11 @@ def _check_arguments(fixed: Any, config: Any, weights: Any) -> None:
     """
     check_default_dtype()
     check_default_device()
+    if not isinstance(randomize, (str, Path)):
+        raise RookeryError(
+            f'randomize must be "none", "default", "all" or the path of a TOML file of ranges, got {randomize!r}: hold values '
+            "by fixed, or write the ranges into such a file."
+        )
     if config is not None and not isinstance(config, dict):
         raise RookeryError(f'config must be a dict such as {{"episode_s": 5.0}}, got {config!r}.')
     for argument, values in (("fixed", fixed), ("weights", weights)):
@@ -420,7 +427,7 @@ def of_length(task: str, steps: int, config: dict[str, Any] | None = None) -> di
     """
     if isinstance(steps, bool) or not isinstance(steps, Integral) or steps < 1:
         raise RookeryError(f"max_episode_steps must be a whole number of at least 1, got {steps!r}.")
-    _check_arguments(None, config, None)
+    _check_arguments("none", None, config, None)
     entry = find(task)
     own = dict(config or {})
     values = by_member(entry, own, fixed=False) if entry.members else {"": own}

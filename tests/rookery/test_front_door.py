@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -94,12 +95,23 @@ def test_gymnasium_finds_the_module_by_itself():
         ({"fixed": 3}, 'fixed must be a dict of numbers such as {"mass": 1.2}, got 3'),
         ({"fixed": {"mass": "1"}}, r"fixed\['mass'\] must be a finite number, got '1'"),
         ({"fixed": {"mass": math.nan}}, r"fixed\['mass'\] must be a finite number, got nan"),
+        (
+            {"randomize": {"mass": [0.9, 1.1]}},
+            'randomize must be "none", .* got .*: hold values by fixed',
+        ),
         ({"weights": {"near": True}}, r"weights\['near'\] must be a finite number, got True"),
     ],
 )
 def test_arguments_of_a_wrong_type_are_sentences(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(rookery.RookeryError, match=sentence):
         rookery.make("drone-hover", **arguments)
+
+
+def test_ranges_may_be_a_path(tmp_path: Path) -> None:
+    file = tmp_path / "ranges.toml"
+    file.write_text("[mass]\nlow = 0.9\nhigh = 1.1\n")
+    ours, theirs = (rookery.make("drone-hover", 4, randomize=r, seed=1).reset()[0]["drone"] for r in (file, str(file)))
+    assert torch.equal(ours, theirs)
 
 
 def test_seeds_of_numpy_count() -> None:
