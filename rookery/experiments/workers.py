@@ -216,9 +216,9 @@ def _work(order: dict[str, Any]) -> None:
 
 
 def _train_together(order: dict[str, Any]) -> None:
-    from rookery.policies.training.distributed import Distributed
+    from rookery.policies.training.distributed import distributed
 
-    reduction = Distributed()
+    reduction = distributed()
     mailbox = WorkerMailbox(order["mailbox"])
     try:
         training = _joined(order, Roles(reduction.rank, reduction.size, order["staleness"]), reduction)
