@@ -41,7 +41,7 @@ class Distributed(Reduction):
         sent, received: bytes by the ring that gloo uses for sums: each of S processes sends and receives
             2 (S - 1) / S of a tensor (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms"); and by its tree
             for what is broadcast: the process of rank 0 sends to those of rank 1, 2, 4 ..., and they pass it on. What goes
-            through shared memory is not sent.
+            through shared memory counts as if a ring sent it.
     """
 
     def __init__(self, nearby: SharedSums | None = None) -> None:
@@ -50,13 +50,9 @@ class Distributed(Reduction):
         self.size = dist.get_world_size()
 
     def sum(self, x: Tensor) -> Tensor:
-        if self.nearby is not None and _is_near(x):
-            return self.nearby.sum(x) if x.is_contiguous() else x.copy_(self.nearby.sum(x.contiguous()))
         return self._reduce(x, dist.ReduceOp.SUM)
 
     def max(self, x: Tensor) -> Tensor:
-        if self.nearby is not None and _is_near(x):
-            return self.nearby.max(x) if x.is_contiguous() else x.copy_(self.nearby.max(x.contiguous()))
         return self._reduce(x, dist.ReduceOp.MAX)
 
     def _reduce(self, x: Tensor, how: dist.ReduceOp.RedOpType) -> Tensor:
@@ -65,12 +61,14 @@ class Distributed(Reduction):
         each = 2 * (self.size - 1) / self.size * x.numel() * x.element_size()
         self.sent += each
         self.received += each
-        if x.is_contiguous():
-            dist.all_reduce(x, how)
-            return x
         flat = x.contiguous()
-        dist.all_reduce(flat, how)
-        return x.copy_(flat)
+        if self.nearby is None or not _is_near(x):
+            dist.all_reduce(flat, how)
+        elif how == dist.ReduceOp.SUM:
+            self.nearby.sum(flat)
+        else:
+            self.nearby.max(flat)
+        return x if flat is x else x.copy_(flat)
 
     def gather(self, value: Any) -> list[Any] | None:
         found = self._bring(b"" if self.rank == 0 else pickle.dumps(value))
