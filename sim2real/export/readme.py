@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import mode
 
 from rookery.policies.stages.chain import Beside, StageChain
 from rookery.policies.stages.condition import Condition
@@ -258,7 +259,8 @@ def _source(state: StateC, q: Quantity) -> str:
     if isinstance(q, Sensor):
         return "sensor"
     estimated = [t.estimated for t in state.terms if t.estimated and q in list(t.expression.leaves())]
-    return f"estimate of {estimated[0]}" if estimated else "measured"
+    # Terms of several estimates share what they are relative to, such as the position: most of them say of which it is.
+    return f"estimate of {mode(estimated)}" if estimated else "measured"
 
 
 def _action(action: ActionSpec) -> Rows:

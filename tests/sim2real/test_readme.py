@@ -178,3 +178,23 @@ def test_the_commands_of_a_target_run_from_the_folder(target: str, said: str, tm
     done = subprocess.run(["bash", "-e", "-c", run], cwd=folder, env=env, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     assert said in done.stdout
+
+
+def test_a_quantity_is_estimated_by_what_most_of_its_terms_say() -> None:
+    """Two terms of three say that the position is of the base's pose; the first alone that it is of the ball's place."""
+    env = rookery.make("go2arm-fetch", 1)
+    policies = small_policies(env)
+    contract = build_contract(env, policies)
+    env.close()
+    page = [line.split("|") for line in readme(contract, {"robot": "rookery"}).splitlines() if line.startswith("| `")]
+    source = {row[1].strip(" `"): row[6].strip() for row in page if len(row) == 8}
+    assert source["ball"] == "estimate of ball's place"
+    assert source["start"] == "estimate of position"
+    assert (
+        source["position"]
+        == source["rotation"]
+        == source["tools_position"]
+        == source["grasp"]
+        == "estimate of base pose"
+    )
+    assert source["joint_angles"] == source["hand_closed"] == "measured"
