@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -28,15 +29,10 @@ from rookery.tasks.locomanip.goal_terms import goal_name, goal_rotation, goal_te
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
 from rookery.tasks.locomanip.legged_task import LeggedTask
 from rookery.tasks.locomanip.reach import AHEAD_S
-from rookery.tasks.locomanip.tool_leads import led, pitched
+from rookery.tasks.locomanip.tool_leads import lead_words, led, pitched
 
 NEVER = 1 << 30
 FINGERS = ("arm/finger_left", "arm/finger_right")
-GOALS = {
-    "grasp": "ahead of the tool on its way down to the ball, see rookery.tasks.locomanip.tool_leads",
-    "stow": "ahead of the tool on its way to where it carries, see rookery.tasks.locomanip.tool_leads",
-}
-"""Goals of the tool."""
 STOW = (0.42, 0.0, 0.36)
 """m, in the stance frame (goals.MovingGoals): ahead of the trunk, high enough to walk with, low enough to grasp from."""
 STOW_PITCH = 1.2  # rad, downwards
@@ -48,6 +44,19 @@ SQUEEZE = 0.03
 """m, how much narrower than the ball the gripper's target is: with the library's 0.015 more of them are lost on the way."""
 CARRIED_M = 0.06  # m, from the tool centre, within which the ball is in the hand
 LIFTED_M = 0.08  # m, of the ball's middle, above which it is carried
+GRIP = 2.0 * BALL_RADIUS - SQUEEZE  # m, between the fingers, that a closed hand is told
+GOALS = {
+    "grasp": (
+        f"{TIPS_UP:g} m above the ball's middle, and {FUNNEL:g} m higher for each m that the tool is farther than {LEVEL_M:g} "
+        f"m from there as seen from above, {ABOVE_M:g} m higher at most",
+        f"x axis {GRASP_PITCH:g} rad below level, towards the ball as seen from the trunk, y axis level",
+    ),
+    "stow": (
+        f"{STOW[0]:g} m ahead of the trunk along its heading, {STOW[2]:g} m above the ground",
+        f"x axis {STOW_PITCH:g} rad below level along the trunk's heading, y axis level",
+    ),
+}
+"""Goals of the tool: words for the place and the orientation that each leads it to, for those who compute them on a robot."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +112,8 @@ class Fetch(LeggedTask):
     event_definitions = MappingProxyType(
         {
             **LeggedTask.event_definitions,
-            "gripped": "the hand closes on the ball",
-            "dropped": "the hand has lost the ball and opens",
+            "gripped": "the hand closes on the ball, hand closed becomes 1",
+            "dropped": "the hand has lost the ball and opens, hand closed becomes 0",
         }
     )
     camera = "chase-left"
@@ -180,13 +189,19 @@ class Fetch(LeggedTask):
 
     def groups(self) -> dict[str, Group]:
         gait = Term("gait", Sines(Scaled(self.clock, math.tau, "rad")))
+        ball = place("ball", doc="its middle")
+        start = place("start", doc=f"of the trunk as the episode began, {self.model.stand_height:g} m above the floor")
+        hand = (  # nobody else moves it on a robot
+            f"1 from where the ball's middle is within {self.cfg.grip_m:g} m of the tool's position to where it is more than "
+            f"{CARRIED_M:g} m from it, else 0; the fingers are told to be {GRIP:g} m apart while it is 1, else {OPEN:g} m"
+        )
         terms = (
-            Term("ball", body(place("ball") - POSITION), scale=0.5, noise=0.005, estimated="ball's place"),
-            Term("to_ball", body(place("ball") - TOOL_POSITION), scale=1.0, noise=0.005, estimated="ball's place"),
-            Term("start", body(place("start") - POSITION), scale=0.5, noise=0.02, estimated="position"),
-            Term("closed", own("hand closed", 1, doc="1 from where it closes on the ball to where it has lost it")),
+            Term("ball", body(ball - POSITION), scale=0.5, noise=0.005, estimated="ball's place"),
+            Term("to_ball", body(ball - TOOL_POSITION), scale=1.0, noise=0.005, estimated="ball's place"),
+            Term("start", body(start - POSITION), scale=0.5, noise=0.02, estimated="position"),
+            Term("closed", own("hand closed", 1, doc=hand)),
             *(gait if t.name == "gait" else t for t in self.body_terms() if t.name != "command"),
-            *(t for what, doc in GOALS.items() for t in goal_terms(AHEAD_S, what=what, doc=doc)),
+            *(t for what, to in GOALS.items() for t in goal_terms(AHEAD_S, what=what, docs=partial(lead_words, to))),
             Term("gripper", OPENING, scale=15.0, noise=0.001),
         )
         return {"robot": Group(1, terms, self.robot.whole, history=self.cfg.history)}
@@ -226,8 +241,7 @@ class Fetch(LeggedTask):
         self.robot.command(self.robot.targets(action.squeeze(1) if action.dim() == 3 else action.squeeze(2)))
         self.remember(self.given["robot"][:, 0])
         assert self.robot.gripper is not None
-        grip = 2.0 * BALL_RADIUS - SQUEEZE
-        self.robot.gripper.set_control(torch.where(self.closed, grip, OPEN)[:, None])
+        self.robot.gripper.set_control(torch.where(self.closed, GRIP, OPEN)[:, None])
 
     def advance(self) -> None:
         super().advance()

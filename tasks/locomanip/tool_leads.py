@@ -34,6 +34,21 @@ def led(tool: Place, target: Place, ahead_s: float) -> Place:
     return Place(tool.pos + way, quat)
 
 
+def lead_words(target: tuple[str, str], ahead_s: float) -> tuple[str, str]:
+    """The place and the orientation that `led` gives, in words that a robot's computer can follow.
+
+    Args:
+        target: words for the place and the orientation where the tool should come to.
+        ahead_s: s, how much later than now.
+    """
+    way, turn = LEAD_M + SPEED * ahead_s, LEAD_RAD + RATE * ahead_s
+    return (
+        f"from the tool's position {GAIN:g} times the way to its target, {way:g} m of it at most; target: {target[0]}",
+        f"the tool's rotation, turned by {GAIN:g} times the turn to its target, {turn:g} rad of it at most; "
+        f"target: {target[1]}",
+    )
+
+
 def _within(vector: Tensor, most: float) -> Tensor:
     """Vectors [N, 3], none longer than `most`."""
     return vector * (most / vector.norm(dim=1, keepdim=True).clamp_min(most))

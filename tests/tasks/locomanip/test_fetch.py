@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 
+import numpy as np
 import pytest
 import torch
+from scipy.spatial.transform import Rotation
 
 import rookery
 from rookery.robots.arms.kinematics import Place
@@ -169,3 +173,68 @@ def test_two_skills_of_the_stored_policy_bring_balls_back() -> None:
 def test_what_cannot_be_fetched_is_refused(config: dict[str, object], message: str) -> None:
     with pytest.raises(RookeryError, match=message):
         rookery.make("go2arm-fetch", 1, config=config)
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(x) for x in re.findall(r"\d+(?:\.\d+)?", text)]
+
+
+def test_a_robots_computer_finds_the_goals_by_what_the_contract_says_of_them(env: Env) -> None:
+    """Words of the contract, followed in numpy, give the quantities that the simulation does."""
+    task = env.unwrapped.task  # type: ignore[attr-defined]
+    env.reset(5)
+    rest = torch.tensor(env.groups["robot"].action.neutral).expand(env.num_envs, 1, -1)
+    _put(env, 0, (0.02, 0.03, -0.05))  # near: neither the way nor the height is at its limit everywhere
+    _put(env, 1, (0.0, 0.004, -0.02))
+    _put(env, 2, (0.003, 0.0, -0.012))
+    env.step(rest)
+    said = {q.name: q.doc for t in env.groups["robot"].observation for q in t.expression.leaves()}
+    given = {name: value[:, 0].double().numpy() for name, value in task.quantities().items()}
+    ball, tool, trunk = (given[name] for name in ("ball", "tool's position", "position"))
+    axes = Rotation.from_quat(given["rotation"][:, [1, 2, 3, 0]]).as_matrix()
+    heading = np.arctan2(axes[:, 1, 0], axes[:, 0, 0])
+    turned = Rotation.from_quat(given["tool's rotation"][:, [1, 2, 3, 0]])
+    for what, soon in itertools.product(("grasp", "stow"), ("", " in 0.2 s")):
+        gain, most, *of = _numbers(said[what + soon])
+        if what == "grasp":
+            above, funnel, level, highest = of
+            aside = np.linalg.norm(ball[:, :2] - tool[:, :2], axis=1)
+            target = ball + np.outer(above + np.clip(funnel * (aside - level), 0.0, highest), [0.0, 0.0, 1.0])
+            yaw = np.arctan2(*(ball - trunk)[:, [1, 0]].T)
+        else:
+            ahead, up = of
+            target = np.stack(
+                (trunk[:, 0] + ahead * np.cos(heading), trunk[:, 1] + ahead * np.sin(heading), 0.0 * yaw + up), 1
+            )
+            yaw = heading
+        way = gain * (target - tool)
+        way *= np.minimum(1.0, most / np.linalg.norm(way, axis=1))[:, None]
+        np.testing.assert_allclose(given[what + soon], tool + way, atol=1e-4)
+        gain, most, pitch = _numbers(said[f"rotation of the {what}{soon}"])
+        x = np.stack((math.cos(pitch) * np.cos(yaw), math.cos(pitch) * np.sin(yaw), 0.0 * yaw - math.sin(pitch)), 1)
+        y = np.stack((-np.sin(yaw), np.cos(yaw), 0.0 * yaw), 1)
+        wanted = Rotation.from_matrix(np.stack((x, y, np.cross(x, y)), 2))
+        turn = gain * (wanted * turned.inv()).as_rotvec()
+        turn *= np.minimum(1.0, most / np.linalg.norm(turn, axis=1))[:, None]
+        found = Rotation.from_quat(given[f"rotation of the {what}{soon}"][:, [1, 2, 3, 0]])
+        assert (found * (Rotation.from_rotvec(turn) * turned).inv()).magnitude().max() < 2e-3
+
+
+def test_a_robots_computer_moves_the_hand_by_what_the_contract_says_of_it(
+    env: Env, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = env.unwrapped.task  # type: ignore[attr-defined]
+    said = {q.name: q.doc for t in env.groups["robot"].observation for q in t.expression.leaves()}
+    _, near, far, _, narrow, _, wide = _numbers(said["hand closed"])
+    rest = torch.tensor(env.groups["robot"].action.neutral).expand(env.num_envs, 1, -1)
+    told: list[float] = []
+    monkeypatch.setattr(task.robot.gripper, "set_control", lambda control: told.append(float(control[0, 0])))
+    env.reset(6)
+    for _ in range(30):  # until the tool rests
+        env.step(rest)
+    for closed, off in ((False, near + 0.01), (True, near - 0.01), (True, far - 0.01), (False, far + 0.01)):
+        _put(env, 0, (0.0, 0.0, -off))
+        env.step(rest)
+        assert bool(task.closed[0]) is closed
+        env.step(rest)  # told in the control step after
+        assert told[-1] == pytest.approx(narrow if closed else wide, abs=1e-6)
