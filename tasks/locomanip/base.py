@@ -96,7 +96,8 @@ class LeggedBase(Task):
     def __init__(self, cfg: Any = None) -> None:
         super().__init__(cfg)
         self.model = find_quadruped(self.cfg.robot)
-        self.camera = f"{self.model.name}/chase"
+        if type(self).camera == Task.camera:  # a task's own stays
+            self.camera = f"{self.model.name}/chase"
         m = self.model
         loads = {"payload": Range(*m.typical_payload)}
         shifts = {axis: Range(-m.typical_shift, m.typical_shift) for axis in ("com_x", "com_y")}

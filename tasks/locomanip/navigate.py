@@ -87,6 +87,8 @@ class LeggedNavigate(PillarField, LeggedTask):
     row_offset = 0.15
     lidar_noise = 0.02  # as of the Go2's own (Unitree L1: 2 cm)
 
+    camera = "chase-above"  # from elsewhere pillars hide the robot
+
     goal: Tensor
 
     def __init__(self, cfg: Any = None) -> None:
@@ -94,7 +96,6 @@ class LeggedNavigate(PillarField, LeggedTask):
         c = self.cfg
         if c.arm != "none" or c.terrain != "flat":
             raise RookeryError("go2-navigate is for a robot without an arm on flat ground: leave arm and terrain out.")
-        self.camera = "chase-above"  # from elsewhere pillars hide the robot
         self.check_field(c.body_m, LEAST_GAP_M)
         if c.bounds_m <= math.hypot(2.0 * c.way_m, 2.0 * c.goal_box_m):
             raise RookeryError("robots would start out of bounds: raise bounds_m.")

@@ -19,6 +19,7 @@ from rookery.sim.envs.vec_env import VecEnv
 from rookery.sim.errors import RookeryError
 from rookery.sim.rendering.renderer import Renderer
 from rookery.sim.specs import Weights
+from rookery.sim.task import Task
 from rookery.tasks.registry import TASKS, find
 
 N = 4
@@ -390,6 +391,14 @@ def test_a_picture_of_it_is_not_black(task):
     assert picture.shape == (64, 96, 3)
     assert 40 < picture.mean() < 230
     assert picture.std() > 5
+
+
+@every_task
+def test_it_is_filmed_as_its_class_says(task):
+    """A base class that has a camera for all of its tasks leaves that of one which declares its own."""
+    kind = find(task).load()
+    if kind.camera != Task.camera and not isinstance(kind.camera, property):
+        assert kind().camera == kind.camera
 
 
 @every_task
