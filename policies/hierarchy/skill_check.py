@@ -60,7 +60,7 @@ def check_skill(name: str, source: SkillSource, group: Group, skill: Skill, task
         if not mine.same_frame(term) or _numbers(mine) != _numbers(term):
             raise RookeryError(
                 f"the skill {name!r} observes {term.name!r} in other units, axes, scale or limits than {mine.name!r} of "
-                f"{task}: give one that was trained with the same."
+                f"{task}: remap it to a term with the same, or give a skill that was trained with this one's."
             )
 
 

@@ -402,7 +402,7 @@ def test_a_skill_gets_another_term_of_the_task_in_place_of_its_own(tmp_path: Pat
         ),
         (
             "[skills.a]\npolicy = 'drone-hover'\nremap.up = 'position_error'\nshift.up = 0.1\n",
-            "observes 'up' in other units, axes, scale or limits than 'position_error' of drone-hover",
+            "observes 'up' in other units, axes, scale or limits than 'position_error' of drone-hover: remap it to a term with",
         ),
         (
             "[skills.a]\npolicy = 'drone-hover'\nremap.up = 'up'\ncommand.up = [0, 0, [-1, 1]]\n",
