@@ -17,7 +17,8 @@ import rookery
 from rookery.experiments.runs import open_run
 from rookery.experiments.skills import with_skills
 from rookery.policies.algorithms.ppo import PPO, PPOConfig
-from rookery.policies.hierarchy.hierarchy import high_level
+from rookery.policies.hierarchy.hierarchy import Hierarchy, SkillSource, high_level, make_hierarchy
+from rookery.policies.hierarchy.skill_set import skills_of
 from rookery.policies.policy import Policy
 from rookery.policies.stages.choose import Choose
 from rookery.policies.stages.standard import standard
@@ -28,7 +29,7 @@ from rookery.sim.actions import check_actions
 from rookery.sim.env import StepResult
 from rookery.sim.env_wrapper import EnvWrapper
 from rookery.sim.errors import RookeryError
-from rookery.sim.specs import ActionSpec, Discrete, Group
+from rookery.sim.specs import ActionSpec, Discrete, Group, Term
 
 HOVER = """
 every = 5
@@ -348,6 +349,46 @@ def test_a_skill_gets_another_term_of_the_task_in_place_of_its_own(tmp_path: Pat
     own["target_velocity"] = torch.where(remapped, shifted, own["target_velocity"])
     wanted = policies["drone"](torch.cat([own[t.name] for t in skill.observation], -1))
     assert torch.allclose(given[-1], wanted, atol=1e-6)
+
+
+def remapped(
+    own: tuple[Term, ...], ours: tuple[Term, ...], frames: tuple[int, int] = (1, 1)
+) -> tuple[Hierarchy, Policy]:
+    """The hierarchy of a task that observes `ours`, whose only skill observes `own` and gets "a" as its "x", shifted by up to
+    0.5; and the skill's policy."""
+    action = ActionSpec("push", ("force",), (-1.0,), (1.0,), ("N",), (0.0,))
+    theirs, group = (Group(1, terms, action, history=h) for terms, h in zip((own, ours), frames, strict=True))
+    policy = random_policy(theirs, 1)
+    skills = skills_of({"skills": {"s": {"policy": "p", "remap": {"x": "a"}, "shift": {"x": 0.5}}}})
+    return make_hierarchy(skills, group, {"p": SkillSource(policy, theirs, 0.02)}, "toy", 0.02), policy
+
+
+def test_a_remapped_term_is_taken_from_each_of_the_newest_frames() -> None:
+    """The task has longer frames than the skill, more of them, and its terms in another order."""
+    a, b, c, x = Term("a", 3, "m", scale=2.0), Term("b", 2, "1"), Term("c", 1, "1"), Term("x", 3, "m", scale=2.0)
+    hierarchy, policy = remapped((b, c, x), (c, a, Term("extra", 4, "1"), b), (2, 3))
+    g = torch.Generator().manual_seed(0)
+    frames = torch.randn(7, 3, 10, generator=g)
+    decision = torch.rand(7, 3, generator=g) * 2.0 - 1.0
+    seen = [torch.cat((f[:, 8:], f[:, :1], f[:, 1:4] + 0.5 * 2.0 * decision), 1) for f in (frames[:, 1], frames[:, 2])]
+    given = hierarchy.module()(torch.cat((frames.flatten(1), decision), 1))
+    assert torch.allclose(given, policy(torch.cat(seen, 1)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("term", "frames", "message"),
+    [
+        (Term("a", 3, "m", "world"), (1, 1), "in other units, axes, scale or limits than 'a' of toy"),
+        (Term("a", 3, "m", "body", clip=2.0), (1, 1), "in other units, axes, scale or limits than 'a' of toy"),
+        (Term("a", 3, "m", "body", hidden=True), (1, 1), "in other units, axes, scale or limits than 'a' of toy"),
+        (Term("a", 3, "m", "body"), (2, 1), "observes 2 frames, and toy gives 1"),
+    ],
+)
+def test_a_term_that_differs_is_no_other_terms_stand_in(term: Term, frames: tuple[int, int], message: str) -> None:
+    own = (Term("x", 3, "m", "body"),)
+    remapped(own, (Term("a", 3, "m", "body"),))  # which does not differ
+    with pytest.raises(RookeryError, match=message):
+        remapped(own, (term,), frames)
 
 
 @pytest.mark.parametrize(
