@@ -75,7 +75,8 @@ def play(args: argparse.Namespace, solver: str, seed: int) -> League:
             "attempts": args.attempts,
             "episodes": args.episodes,
         }
-        settings = LeagueSettings(args.task, solver, seed=seed, first=tuple(args.first), training=training, **values)
+        who = {"first": tuple(args.first), "init": args.init}
+        settings = LeagueSettings(args.task, solver, seed=seed, training=training, **who, **values)
         league = League(*new_league(settings, folder), tell)
     league.run()
     for iteration in args.at:
@@ -94,6 +95,7 @@ def main() -> int:
     parser.add_argument("--exploit", type=int, default=600_000)
     parser.add_argument("--at", type=int, nargs="+", default=[0, 2, 4])
     parser.add_argument("--first", nargs="+", default=["untrained"])
+    parser.add_argument("--init", default="", help="what best responses and first candidates begin from")
     parser.add_argument("--config", type=Path, default=None, help="settings of the trainings")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--runs", type=Path, default=Path("runs/leagues"))

@@ -71,6 +71,13 @@ class Args:
             metavar="WHO", help="First members: untrained, controller, run folders, zoo policies; untrained by default."
         ),
     ] = ()
+    init: Annotated[
+        str | None,
+        tyro.conf.arg(
+            metavar="RUN",
+            help="Best responses, and candidates without a parent, begin from this policy and not from nothing.",
+        ),
+    ] = None
     config: Annotated[
         Path | None,
         tyro.conf.arg(
@@ -102,7 +109,7 @@ class Args:
 
 CHANGEABLE = ("iterations", "steps", "attempts", "accept")
 """Settings that a league may change while it goes on."""
-FIXED = ("solver", "episodes", "seed", "config", "out", "first")
+FIXED = ("solver", "episodes", "seed", "config", "out", "first", "init")
 
 
 def run(args: Args) -> int:
@@ -152,6 +159,7 @@ def _cluster(address: str | None) -> Iterator[LeagueCluster | None]:
 def _open(args: Args) -> League:
     from rookery.experiments.league.run import League, new_league, open_league
     from rookery.experiments.league.state import FILE, LeagueSettings
+    from rookery.experiments.runs import open_run
     from rookery.experiments.settings import read_settings
     from rookery.tasks.registry import is_task
 
@@ -170,6 +178,8 @@ def _open(args: Args) -> League:
         )
     out, config = given.pop("out", None), given.pop("config", None)
     training = {} if config is None else read_settings(config)
+    if args.init is not None:
+        open_run(Path(args.init))
     settings = LeagueSettings(args.target, training=training, **given)
     folder, state = new_league(settings, out)
     _tell(f"league of {args.target} by {settings.solver} in {folder}, populations: {', '.join(state.populations)}")

@@ -131,10 +131,10 @@ def opponents_of(
 
 
 def parent_of(state: LeagueState, plan: CandidatePlan) -> str:
-    """The policy that a candidate begins from: the newest trained main member of its population; "" for none, which exploiters
-    have."""
+    """The policy that a candidate begins from: the newest trained main member of its population; where there is none, and for
+    exploiters, that of the settings, "" for none."""
     trained = [m for m in state.of(plan.population) if m.kind == "main"]
-    return "" if plan.kind == "exploiter" or not trained else trained[-1].policy
+    return state.settings.init if plan.kind == "exploiter" or not trained else trained[-1].policy
 
 
 def value_of(state: LeagueState, population: str, mixture: dict[str, float]) -> float:

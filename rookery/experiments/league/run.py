@@ -322,7 +322,7 @@ class League:
         plan = CandidatePlan(until, population, BEST_RESPONSE)
         mixture = mixture_of(self.state, opposing(self.state, population), until)
         name = f"{prefix(population)}-{until:02d}-{steps}"
-        return CandidateTraining(self.folder / "exploiters" / name, plan, mixture, steps)
+        return CandidateTraining(self.folder / "exploiters" / name, plan, mixture, steps, self.state.settings.init)
 
     def _best_response(self, population: str, until: int, steps: int) -> BestResponse:
         known = self._known_response(population, until, steps)

@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from rookery.experiments.runs import write_json
+from rookery.experiments.zoo import zoo
 from rookery.policies.multiagent.frozen_opponent import EITHER
 from rookery.policies.multiagent.solvers import SOLVERS
 from rookery.sim.errors import RookeryError, unknown
@@ -58,6 +59,9 @@ class LeagueSettings:
     """Number of each pair's, even."""
     first: tuple[str, ...] = (UNTRAINED,)
     """Members to begin with: "untrained", "controller", run folders, policies of the zoo."""
+    init: str = ""
+    """Policy that best responses begin from, and candidates that have no parent: a run folder or a policy of the zoo, as
+    `rookery train --init` takes them; "" for none."""
     seed: int = 0
     """Seed of trainings and matches."""
     training: dict[str, Any] = field(default_factory=dict)
@@ -75,6 +79,8 @@ class LeagueSettings:
             raise RookeryError(f"accept is a share of the episodes from -1, for everybody, to 1, got {self.accept}.")
         if not self.first or len(set(self.first)) < len(self.first):
             raise RookeryError("a league begins with one member at least, and none of them twice.")
+        if self.init and self.init not in zoo():
+            object.__setattr__(self, "init", str(Path(self.init).resolve()))  # the league may go on from elsewhere
 
 
 @dataclass(frozen=True)
@@ -312,7 +318,6 @@ def check_members(folder: Path, state: LeagueState) -> None:
 
 
 def _files(folder: Path, member: LeagueMember) -> Path:
-    from rookery.experiments.zoo import zoo
 
     where = locate(folder, member)
     return zoo().get(where, Path(where)) if not Path(where).exists() else Path(where)
