@@ -79,7 +79,7 @@ _AHEAD = {"max_back": 0.0, "max_vy": 0.0, "max_yaw_rate": 0.1, "stand_share": 0.
 FILMS = (
     Film("MT10", "MT10", 4.0, _set(tasks="table-drawer-close")),
     Film("go2-stairs", "go2-stairs", 9.0, _set(**_STAIRS, **_AHEAD)),
-    Film("go2arm-fetch", "go2arm-fetch", 14.0),
+    Film("go2arm-fetch", "go2arm-fetch", 8.2, ("--seed", "6")),
     Film("go2arm-open-door", "go2arm-loco-manipulation", 19.0, _set(tasks="open-door")),
     Film("go2arm-pick-ball", "go2arm-loco-manipulation", 16.0, _set(tasks="pick-ball")),
     Film("table-drawer-open", "table-drawer-open", 2.5),
