@@ -114,8 +114,7 @@ def make(
     seed = check_seed(0 if seed is None else seed)
     target = find_device(device)
     entry = find(task)
-    _check_arguments(randomize, fixed, config, weights)
-    randomize = str(randomize)
+    randomize = _check_arguments(randomize, fixed, config, weights)
     if entry.members:
         if starts or skills is not None or shards not in (1, "1", "auto"):
             raise RookeryError(f"{entry.id} is a set of tasks, whose worlds stay one: no shards, starts or skills.")
@@ -242,8 +241,7 @@ def make_part(
             f"{num_envs} worlds cannot be divided evenly among {worker.size} workers that step at least 2 each: give "
             f"--num-envs {near}, or another number of {option}."
         )
-    _check_arguments(randomize, fixed, config, weights)
-    randomize = str(randomize)
+    randomize = _check_arguments(randomize, fixed, config, weights)
     entry = find(task)
     if entry.members or entry.wrapper:
         what = "is a set of tasks" if entry.members else "has a frozen policy"
@@ -313,8 +311,11 @@ def _read_log(task: str, randomize: str, num_envs: int, seed: int) -> DrawLog | 
     return log
 
 
-def _check_arguments(randomize: Any, fixed: Any, config: Any, weights: Any) -> None:
+def _check_arguments(randomize: Any, fixed: Any, config: Any, weights: Any) -> str:
     """Refuse values of a wrong type, and defaults of torch that a task's file may have changed: both would fail deep inside.
+
+    Returns:
+        `randomize` as text.
 
     Raises:
         RookeryError: naming the argument, or the default.
@@ -334,6 +335,7 @@ def _check_arguments(randomize: Any, fixed: Any, config: Any, weights: Any) -> N
         for name, value in (values or {}).items():
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise RookeryError(f"{argument}[{name!r}] must be a finite number, got {value!r}.")
+    return str(randomize)
 
 
 def _wrap(wrapper: Wrapper, env: Env, frozen: str) -> Env:
