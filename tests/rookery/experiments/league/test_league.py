@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rookery.cli.main import main
 from rookery.experiments.league import run as loop
 from rookery.experiments.league.report import report, write_report
 from rookery.experiments.league.run import League, new_league, open_league
 from rookery.experiments.league.state import FILE, LeagueSettings, LeagueState, digest_of, load, save
+from rookery.experiments.runs import open_run
 from rookery.policies.training import checkpoint
 from rookery.policies.training.lock import RunLock
 from rookery.sim.errors import RookeryError
@@ -304,3 +306,29 @@ def test_a_league_that_another_process_has_gone_on_with_is_read_again(in_tmp: Pa
     with RunLock(Path("league")), pytest.raises(RookeryError, match="another process"):
         open_league(Path("league"), quiet, iterations=2)
     assert (Path("league") / FILE).read_bytes() == before
+
+
+def test_candidates_and_best_responses_begin_from_a_policy_of_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing learned they are that policy; the league goes on from elsewhere."""
+    base = made(tmp_path / "base", "self-play", iterations=1)
+    base.run()
+    run = base.folder / base.state.members[-1].policy
+    monkeypatch.chdir(tmp_path)
+    frozen = TRAINING | {"ppo": TRAINING["ppo"] | {"learning_rate": 1e-12, "schedule": "fixed"}}
+    league = made(tmp_path / "league", "self-play", iterations=1, training=frozen, init=str(run.relative_to(tmp_path)))
+    monkeypatch.chdir(tmp_path / "base")
+    league.run()
+    league.exploit(640)
+    want = open_run(run)[0]["drone"].state_dict()
+    (fresh,) = (league.folder / "exploiters").iterdir()
+    for folder in (league.folder / league.state.members[-1].policy, fresh):
+        found = open_run(folder)[0]["drone"].state_dict()
+        assert all(torch.allclose(found[k], want[k], atol=1e-5) for k in want)
+
+
+def test_a_league_begins_from_no_policy_that_is_not_there(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["league", "volley-1v1", "--init", "nobody", "--out", "league"]) == 2
+    assert "there is no folder 'nobody'" in capsys.readouterr().err
+    assert not Path("league").exists()

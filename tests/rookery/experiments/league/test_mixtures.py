@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -88,6 +89,11 @@ def test_prioritized_opponents_are_those_that_the_newest_main_member_loses_to() 
     assert training_mixture(state, CandidatePlan(4, "either", "exploiter")) == {"m2": 1.0}
     assert parent_of(state, CandidatePlan(4, "either", "main")) == "members/m2"
     assert parent_of(state, CandidatePlan(4, "either", "exploiter")) == ""
+    begun = replace(state, settings=replace(state.settings, init="/somewhere/run"))
+    assert parent_of(begun, CandidatePlan(4, "either", "main")) == "members/m2"
+    assert parent_of(begun, CandidatePlan(4, "either", "exploiter")) == "/somewhere/run"
+    alone = replace(begun, members=begun.members[:1])
+    assert parent_of(alone, CandidatePlan(1, "either", "main")) == "/somewhere/run"
     found = opponents_of(state, CandidatePlan(4, "either", "main"), mixture, {m.name: m.policy for m in state.members})
     assert found.prioritized == "squared" and found.members[-1].policy == "members/m2"
     assert [p.kind for p in plans(state)[:3]] == ["main", "exploiter", "main"]
