@@ -59,6 +59,7 @@ README_ROWS = (
     ("a Go2 follows velocity commands", "go2-velocity"),
     ("a Go2 climbs stairs of 5 to 10 cm", "go2-stairs"),
     ("a Go2 with an arm: nine tasks", "go2arm-loco-manipulation"),
+    ("a Go2 with an arm: brings a ball back, a hierarchy", "go2arm-fetch"),
     ("a Panda lifts a cube", "panda-lift"),
     ("a Panda: the ten tasks of MT10", "MT10"),
 )
