@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -20,18 +19,17 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.quantities import OPENING, POSITION, ROTATION, TOOL_POSITION, body, own, place
 from rookery.sim.rotations import matrix, multiply, rotate
 from rookery.sim.scene import Scene
-from rookery.sim.specs import Command, CommandRange, Group, Term, Weights
-from rookery.sim.terms import Clock, Heading, Scaled, Sines
+from rookery.sim.specs import Command, Group, Term, Weights
+from rookery.sim.terms import Heading
 from rookery.tasks.locomanip.base import HARDWARE_METRICS, NO_WARM_START
+from rookery.tasks.locomanip.commanded import CommandedTask
 from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.generators import BALL_RADIUS, OPEN, TIPS_UP
 from rookery.tasks.locomanip.goal_terms import goal_name, goal_rotation, goal_terms
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
-from rookery.tasks.locomanip.legged_task import LeggedTask
 from rookery.tasks.locomanip.reach import AHEAD_S
 from rookery.tasks.locomanip.tool_leads import lead_words, led, pitched
 
-NEVER = 1 << 30
 FINGERS = ("arm/finger_left", "arm/finger_right")
 STOW = (0.42, 0.0, 0.36)
 """m, in the stance frame (goals.MovingGoals): ahead of the trunk, high enough to walk with, low enough to grasp from."""
@@ -81,7 +79,7 @@ class FetchConfig(LeggedConfig):
     reward: Weights = Weights(reaching=5.0, lifted=3.0, progress=5.0, delivered=10.0, dropped=-1.0, termination=-10.0)
 
 
-class Fetch(LeggedTask):
+class Fetch(CommandedTask):
     """A Go2 with an arm walks to a ball on the floor, picks it up and brings it back to where it started.
 
     Success: the ball, carried 8 cm above the floor, comes within 0.4 m of the start, and the robot has not fallen.
@@ -111,7 +109,7 @@ class Fetch(LeggedTask):
     causes: ClassVar[tuple[str, ...]] = ("fallen", "out_of_bounds", "delivered")
     event_definitions = MappingProxyType(
         {
-            **LeggedTask.event_definitions,
+            **CommandedTask.event_definitions,
             "gripped": "the hand closes on the ball, hand closed becomes 1",
             "dropped": "the hand has lost the ball and opens, hand closed becomes 0",
         }
@@ -171,24 +169,7 @@ class Fetch(LeggedTask):
         self._goals = {(what, s): Place.empty(n) for what in GOALS for s in (0.0, AHEAD_S)}  # likewise
         self._errors = {key: Place(torch.zeros(n, 3), torch.zeros(n, 3)) for key in self._goals}
 
-    # The gait's clock always runs, and commands come from the high level
-
-    @property
-    def moving(self) -> Tensor:
-        return torch.ones(self.world.num_envs, dtype=torch.bool)
-
-    @property
-    def clock(self) -> Clock:
-        return Clock("gait phase", 1, frequency=self.gait_hz)
-
-    def command_ranges(self) -> Mapping[str, CommandRange]:
-        return {}
-
-    def _sample_command(self, ids: Tensor) -> None:
-        self.next_command[ids] = NEVER
-
     def groups(self) -> dict[str, Group]:
-        gait = Term("gait", Sines(Scaled(self.clock, math.tau, "rad")))
         ball = place("ball", doc="its middle")
         start = place("start", doc=f"of the trunk as the episode began, {self.model.stand_height:g} m above the floor")
         hand = (  # nobody else moves it on a robot
@@ -200,7 +181,7 @@ class Fetch(LeggedTask):
             Term("to_ball", body(ball - TOOL_POSITION), scale=1.0, noise=0.005, estimated="ball's place"),
             Term("start", body(start - POSITION), scale=0.5, noise=0.02, estimated="position"),
             Term("closed", own("hand closed", 1, doc=hand)),
-            *(gait if t.name == "gait" else t for t in self.body_terms() if t.name != "command"),
+            *self.own_terms(),
             *(t for what, to in GOALS.items() for t in goal_terms(AHEAD_S, what=what, docs=partial(lead_words, to))),
             Term("gripper", OPENING, scale=15.0, noise=0.001),
         )
@@ -237,9 +218,7 @@ class Fetch(LeggedTask):
         self.reaching[ids], self.carrying[ids] = (x[ids] for x in self._ways())
 
     def apply(self, actions: dict[str, Tensor]) -> None:
-        action = actions["robot"]
-        self.robot.command(self.robot.targets(action.squeeze(1) if action.dim() == 3 else action.squeeze(2)))
-        self.remember(self.given["robot"][:, 0])
+        super().apply(actions)
         assert self.robot.gripper is not None
         self.robot.gripper.set_control(torch.where(self.closed, GRIP, OPEN)[:, None])
 
@@ -366,8 +345,7 @@ class Fetch(LeggedTask):
         return {"robot": self.quantities()}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        seen = self.observe_body()
-        del seen["command"]
+        seen = self.observe_own()
         if self._measured != self.world.version:
             self.measure()
         here = self.robot.base.pos[:, 0]
@@ -386,10 +364,6 @@ class Fetch(LeggedTask):
             own[what] = goal.pos
             own[f"{what}_rotation"] = matrix(goal.quat).view(-1, 3, 3)[:, :, :2].transpose(1, 2).reshape(-1, 6)
         return {"robot": seen | {k: v[:, None] for k, v in own.items()}}
-
-    def in_body(self, vector: Tensor) -> Tensor:
-        """World vectors [N, 3] in the trunk's axes."""
-        return torch.einsum("nij,ni->nj", self.robot.rotation.view(-1, 3, 3), vector)
 
     # Rewards and metrics
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -18,15 +18,14 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.events import falling_below
 from rookery.sim.quantities import POSITION, body, place
 from rookery.sim.scene import Scene
-from rookery.sim.specs import CommandRange, Group, Term, Weights
-from rookery.sim.terms import Clock, Constant, Expression, Joined, Norm, Scaled, Sines
+from rookery.sim.specs import Group, Term, Weights
+from rookery.sim.terms import Constant, Expression, Joined, Norm
 from rookery.tasks.locomanip.base import HARDWARE_METRICS
+from rookery.tasks.locomanip.commanded import CommandedTask
 from rookery.tasks.locomanip.config import LeggedConfig
-from rookery.tasks.locomanip.legged_task import LeggedTask
 from rookery.tasks.pillars import PillarField
 
 LEAST_GAP_M = 0.2  # for the middle of the trunk, between pillars
-NEVER = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class LeggedNavigateConfig(LeggedConfig):
     reward: Weights = Weights(progress=10.0, there=0.2, proximity=-0.2, termination=-20.0)
 
 
-class LeggedNavigate(PillarField, LeggedTask):
+class LeggedNavigate(PillarField, CommandedTask):
     """A Go2 walks to a goal between pillars that it sees by lidar.
 
     Success: it has been within 0.4 m of its goal, and has neither fallen nor come too near to a pillar.
@@ -76,10 +75,10 @@ class LeggedNavigate(PillarField, LeggedTask):
     )
 
     Config: ClassVar[type] = LeggedNavigateConfig
-    interface: ClassVar[tuple[str, ...]] = (*LeggedTask.interface, "rays", "lidar_range_m")
+    interface: ClassVar[tuple[str, ...]] = (*CommandedTask.interface, "rays", "lidar_range_m")
     causes: ClassVar[tuple[str, ...]] = ("fallen", "obstacle", "out_of_bounds")
     event_definitions = MappingProxyType(
-        {**LeggedTask.event_definitions, "there": "the robot comes within goal_m of its goal, level"}
+        {**CommandedTask.event_definitions, "there": "the robot comes within goal_m of its goal, level"}
     )
     deciding = MappingProxyType({"distance_m": ("goal_m", True)})
     cfg: LeggedNavigateConfig
@@ -116,29 +115,11 @@ class LeggedNavigate(PillarField, LeggedTask):
     def goal_place(self) -> Tensor:
         return self.goal
 
-    # The gait's clock always runs, and commands come from the high level
-
-    @property
-    def moving(self) -> Tensor:
-        return torch.ones(self.world.num_envs, dtype=torch.bool)
-
-    @property
-    def clock(self) -> Clock:
-        return Clock("gait phase", 1, frequency=self.gait_hz)
-
-    def command_ranges(self) -> Mapping[str, CommandRange]:
-        return {}
-
-    def _sample_command(self, ids: Tensor) -> None:
-        self.next_command[ids] = NEVER
-
     def groups(self) -> dict[str, Group]:
         c = self.cfg
         goal = Term("goal", body(place("goal") - POSITION), scale=0.3, noise=0.02, bias=0.02, estimated="position")
         ring = self.lidar_term(self.robot.base.names, lambda: self._level)
-        gait = Term("gait", Sines(Scaled(self.clock, math.tau, "rad")))
-        own = tuple(gait if t.name == "gait" else t for t in self.body_terms() if t.name != "command")
-        return {"robot": Group(1, (goal, ring, *own), self.robot.legs, history=c.history)}
+        return {"robot": Group(1, (goal, ring, *self.own_terms()), self.robot.legs, history=c.history)}
 
     @property
     def actuation(self) -> dict[str, Actuation]:
@@ -163,11 +144,6 @@ class LeggedNavigate(PillarField, LeggedTask):
         base = self.robot.base
         return base.state, (self.goal[:, :2] - base.pos[:, 0, :2]).norm(dim=1)
 
-    def apply(self, actions: dict[str, Tensor]) -> None:
-        action = actions["robot"]
-        self.robot.command(self.robot.targets(action.squeeze(1) if action.dim() == 3 else action.squeeze(2)))
-        self.remember(self.given["robot"][:, 0])
-
     def advance(self) -> None:
         super().advance()
         self.follow_way(*self._way())
@@ -186,14 +162,9 @@ class LeggedNavigate(PillarField, LeggedTask):
         return {"robot": self.quantities() | {"goal": self.goal[:, None]}}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        seen = self.observe_body()
-        del seen["command"]
+        seen = self.observe_own()
         offset = self.goal - self.robot.base.pos[:, 0]
-        return {"robot": seen | {"goal": self._in_body(offset)[:, None]}}
-
-    def _in_body(self, vector: Tensor) -> Tensor:
-        """World vectors [N, 3] in the trunk's axes."""
-        return torch.einsum("nij,ni->nj", self.robot.rotation.view(-1, 3, 3), vector)
+        return {"robot": seen | {"goal": self.in_body(offset)[:, None]}}
 
     def event_expressions(self) -> dict[str, Expression]:
         away = Joined(((place("goal") - POSITION)[:2], Constant((0.0,), "m")))
@@ -206,7 +177,7 @@ class LeggedNavigate(PillarField, LeggedTask):
     def state(self) -> Tensor | None:
         own = super().state()
         assert own is not None
-        offset = self._in_body(self.goal - self.robot.base.pos[:, 0])
+        offset = self.in_body(self.goal - self.robot.base.pos[:, 0])
         return torch.cat((own, 0.3 * offset, self.gap[:, None]), dim=1)
 
     def metrics(self) -> dict[str, Tensor]:
