@@ -21,7 +21,8 @@ WORLDS = {
 }  # fmt: skip
 """Worlds that are drawn of each task with ranges, whose simulation is never stepped."""
 NONE = {
-    "drone-navigate": "travels to its goal", "go2-navigate": "travels to its goal", "go2arm-fetch": "to its ball", "drone-swap": "travels to its goal",
+    "drone-navigate": "travels to its goal", "go2-navigate": "travels to its goal", "drone-swap": "travels to its goal",
+    "go2arm-fetch": "travels to its ball",
     "swarm-surround": "its goal moves", "swarm-escort": "its goal moves",
     "go2arm-loco-manipulation": "trajectories command it",
     **dict.fromkeys(("drone-land", "table-basketball", "table-shelf-place", "table-sweep", "table-sweep-into"), "of the scene"),
