@@ -23,8 +23,6 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from rookery.sim.errors import RookeryError
-
 __all__ = ["SharedSums", "shared_sums"]
 
 ROOM = 1 << 19
@@ -126,7 +124,8 @@ class SharedSums:
         except OSError:
             state = "X"
         if state in "XZ" and self._counters[rank] < self._count:
-            raise RookeryError(f"the worker of rank {rank} is gone, and its sums with it.")
+            # no RookeryError, which ends the training: as torch.distributed's, it has the workers started anew
+            raise ConnectionError(f"the worker of rank {rank} is gone, and its sums with it.")
 
 
 def shared_sums(rank: int, size: int, tell: Callable[[Any], list[Any]]) -> SharedSums | None:

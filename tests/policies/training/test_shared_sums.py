@@ -14,7 +14,6 @@ import torch
 
 from rookery.policies.training import shared_sums as module
 from rookery.policies.training.shared_sums import ROOM, SharedSums, shared_sums
-from rookery.sim.errors import RookeryError
 
 FORKS = multiprocessing.get_context("fork")
 
@@ -86,7 +85,7 @@ def test_all_get_the_same_right_sums_whoever_is_late(size: int) -> None:
     assert all(rows == found[0] for rows in found)
 
 
-def test_a_process_that_dies_ends_the_others_with_a_sentence() -> None:
+def test_a_process_that_dies_ends_the_others_as_a_lost_connection_does() -> None:
     def work(sums: SharedSums | None, rank: int) -> str:
         assert sums is not None
         sums.sum(torch.ones(3))
@@ -94,7 +93,7 @@ def test_a_process_that_dies_ends_the_others_with_a_sentence() -> None:
             return "left"  # and ends
         try:
             sums.sum(torch.ones(3))
-        except RookeryError as error:
+        except ConnectionError as error:
             return str(error)
         return "no error"
 
