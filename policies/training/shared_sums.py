@@ -16,7 +16,6 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,21 +35,6 @@ ALIVE_S = 0.5
 FOLDER = Path("/dev/shm")
 IN_ORDER = ("x86_64", "AMD64")
 """Processors on which others see stores in the order in which they were made; on the rest gloo adds up."""
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A process, as another one must find it."""
-
-    machine: str
-    boot: str
-    pids: str
-    pid: int
-
-    @classmethod
-    def here(cls) -> _Place:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return cls(socket.gethostname(), boot, os.readlink("/proc/self/ns/pid"), os.getpid())
 
 
 class SharedSums:
@@ -142,12 +126,12 @@ def shared_sums(rank: int, size: int, tell: Callable[[Any], list[Any]]) -> Share
     try:
         places = tell(_place())
         names = tell(None if file is None else file.name)
-        if None in places or len({place[:3] for place in places}) > 1 or names[0] is None:
+        if None in places or len({machine for machine, _ in places}) > 1 or names[0] is None:
             return None
         memory = _memory(names[0])
         if not all(tell(memory is not None)) or memory is None:
             return None
-        return SharedSums(memory, rank, [place[3] for place in places])
+        return SharedSums(memory, rank, [pid for _, pid in places])
     finally:
         if file is not None:
             file.close()
@@ -155,9 +139,16 @@ def shared_sums(rank: int, size: int, tell: Callable[[Any], list[Any]]) -> Share
                 os.unlink(file.name)
 
 
-def _place() -> tuple[str, str, str, int] | None:
+def _place() -> tuple[tuple[str, str, str], int] | None:
+    """This process, as another one must find it: the machine since its start and its space of process numbers, and the number.
+
+    None where others do not see its stores in order, or where the system does not tell.
+    """
+    if platform.machine() not in IN_ORDER:
+        return None
     try:
-        return astuple(_Place.here()) if platform.machine() in IN_ORDER else None  # type: ignore[return-value]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return (socket.gethostname(), boot, os.readlink("/proc/self/ns/pid")), os.getpid()
     except OSError:
         return None
 

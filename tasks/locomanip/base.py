@@ -46,6 +46,7 @@ than from those of the last step, and one robot is one island. A third more step
 HIPS = ((0.2, 0.15), (0.2, -0.15), (-0.2, 0.15), (-0.2, -0.15))
 """m, of a Go2, forward and left of the trunk's centre: on terrain, its height is that over the mean ground below these points,
 which does not jump where it crosses the edge of a step."""
+FINGERS = ("arm/finger_left", "arm/finger_right")
 STEPPING = 0.05  # share of the largest command above which a command asks for steps
 LEAST_MOST = 1e-3  # m/s, rad/s: taken for the largest command where that is 0 and never asked for
 CONTACT_M = 0.004
@@ -58,6 +59,16 @@ HARDWARE_METRICS = {
     "self_collision": "share of the control steps in which parts of the robot touch each other; fingers may",
 }  # fmt: skip
 """Definitions of `LeggedTask.hardware_metrics`, of a Go2."""
+
+
+def for_grasping(floor: mujoco.MjSpec) -> mujoco.MjSpec:
+    """Elliptic friction cones: with pyramids what the gripper holds creeps out of it by 3 mm/s (measured).
+
+    With them, and with parts that lie about, warm starts and islands pay: 24 us of one core a step in place of 57.
+    """
+    floor.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    floor.option.disableflags &= ~NO_WARM_START
+    return floor
 
 
 class LeggedBase(Task):

@@ -21,7 +21,7 @@ from rookery.sim.rotations import matrix, multiply, rotate
 from rookery.sim.scene import Scene
 from rookery.sim.specs import Command, Group, Term, Weights
 from rookery.sim.terms import Heading
-from rookery.tasks.locomanip.base import HARDWARE_METRICS, NO_WARM_START
+from rookery.tasks.locomanip.base import FINGERS, HARDWARE_METRICS, for_grasping
 from rookery.tasks.locomanip.commanded import CommandedTask
 from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.generators import BALL_RADIUS, OPEN, TIPS_UP
@@ -30,7 +30,6 @@ from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
 from rookery.tasks.locomanip.reach import AHEAD_S
 from rookery.tasks.locomanip.tool_leads import lead_words, led, pitched
 
-FINGERS = ("arm/finger_left", "arm/finger_right")
 STOW = (0.42, 0.0, 0.36)
 """m, in the stance frame (goals.MovingGoals): ahead of the trunk, high enough to walk with, low enough to grasp from."""
 STOW_PITCH = 1.2  # rad, downwards
@@ -121,7 +120,6 @@ class Fetch(CommandedTask):
     closed: Tensor
     lifted: Tensor
     drops: Tensor
-    delivered_at: Tensor
     reaching: Tensor
     carrying: Tensor
 
@@ -141,11 +139,7 @@ class Fetch(CommandedTask):
         return scene
 
     def floor(self) -> mujoco.MjSpec:
-        """Elliptic friction cones, as in `LocoManipulation`: with pyramids what the gripper holds creeps out of it."""
-        spec = super().floor()
-        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-        spec.option.disableflags &= ~NO_WARM_START
-        return spec
+        return for_grasping(super().floor())
 
     def setup(self) -> None:
         super().setup()
@@ -158,7 +152,7 @@ class Fetch(CommandedTask):
         self.buffer("start", n, 3)
         for name in ("closed", "lifted"):
             self.buffer(name, n, dtype=torch.bool)
-        for name in ("drops", "delivered_at", "reaching", "carrying"):
+        for name in ("drops", "reaching", "carrying"):
             self.buffer(name, n)
         self._progress = torch.zeros(2, n)
         self._gripped, self._dropped, self._lifted = torch.zeros(
@@ -213,9 +207,9 @@ class Fetch(CommandedTask):
         self.closed[ids] = False
         self.lifted[ids] = False
         self.drops[ids] = 0.0
-        self.delivered_at[ids] = -1.0
         self.measure()
-        self.reaching[ids], self.carrying[ids] = (x[ids] for x in self._ways())
+        self.reaching[ids] = self._off_tool()[ids]
+        self.carrying[ids] = self.off_start[ids]
 
     def apply(self, actions: dict[str, Tensor]) -> None:
         super().apply(actions)
@@ -232,21 +226,15 @@ class Fetch(CommandedTask):
         self.drops += (self._dropped & self.lifted).float()
         self._lifted.copy_(self.carried & ~self.lifted)
         self.lifted |= self._lifted
-        reaching, carrying = self._ways()
-        self._progress[0] = self.reaching - reaching
-        self._progress[1] = self.carrying - carrying
-        self.reaching.copy_(reaching)
-        self.carrying.copy_(carrying)
-        first = self.delivered & (self.delivered_at < 0.0)
-        self.delivered_at.copy_(torch.where(first, self.steps * self.cfg.control_dt, self.delivered_at))
+        off_start = self.off_start
+        self._progress[0] = self.reaching - off
+        self._progress[1] = self.carrying - off_start
+        self.reaching.copy_(off)
+        self.carrying.copy_(off_start)
 
     def _off_tool(self) -> Tensor:
         """[N] m, from the tool centre to the ball's middle."""
         return (self.ball.pos[:, 0] - self.tool_in_world()).norm(dim=1)
-
-    def _ways(self) -> tuple[Tensor, Tensor]:
-        """Ways that are left, [N] m each: the tool's to the ball, and the ball's to the start."""
-        return self._off_tool(), self.off_start
 
     @property
     def off_start(self) -> Tensor:
@@ -392,10 +380,10 @@ class Fetch(CommandedTask):
         )
 
     def metrics(self) -> dict[str, Tensor]:
-        there = self.delivered_at >= 0.0
+        delivered = self.delivered  # which ends the episode
         return {
-            "success": (there & ~self.fallen).float(),
-            "time_s": torch.where(there, self.delivered_at, self.cfg.episode_s),
+            "success": delivered.float(),
+            "time_s": torch.where(delivered, self.steps * self.cfg.control_dt, self.cfg.episode_s),
             "gripped": self.lifted.float(),
             "dropped": self.drops.clone(),
             "distance_m": self.off_start,

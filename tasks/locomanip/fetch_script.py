@@ -42,7 +42,8 @@ def fetch_script(task: Fetch) -> Callable[[dict[str, Tensor]], dict[str, Tensor]
 
     def act(obs: dict[str, Tensor]) -> dict[str, Tensor]:
         command, grasps = commands(task)
-        grasp, stow = (task.goals(task.pose)[what, AHEAD_S] for what in ("grasp", "stow"))
+        goals = task.goals(task.pose)
+        grasp, stow = (goals[what, AHEAD_S] for what in ("grasp", "stow"))
         pos, quat = (torch.where(grasps[:, None], a, b) for a, b in zip(grasp, stow, strict=True))
         seen = task.in_trunk(pos, quat)
         last = task.last_action[:, 12:]

@@ -25,7 +25,7 @@ from rookery.sim.randomization.ranges import Range
 from rookery.sim.scene import Scene
 from rookery.sim.specs import CommandRange, Group, Term
 from rookery.tasks.locomanip.adaptive_sampling import AdaptiveSampler, AdaptiveSamplingConfig
-from rookery.tasks.locomanip.base import NO_WARM_START
+from rookery.tasks.locomanip.base import FINGERS, for_grasping
 from rookery.tasks.locomanip.config import DEFAULT_RANDOMIZATION
 from rookery.tasks.locomanip.controller import follow
 from rookery.tasks.locomanip.generators import generate
@@ -39,7 +39,6 @@ from rookery.tasks.locomanip.trajectories import Trajectory
 from rookery.tasks.locomanip.trajectory_table import TrajectoryTable
 
 LATER_S = (0.2, 0.5)  # s, ahead: reference positions that an auxiliary state estimator predicts
-FINGERS = ("arm/finger_left", "arm/finger_right")
 HOLDING = ("pull-drawer", "carry")
 """Families in which an offset of the arm pulls at the robot: with it fewer are done (0.67 of 0.92, 0.64 of 0.73; measured)."""
 NEVER = 1 << 40  # steps
@@ -108,14 +107,7 @@ class LocoManipulation(LeggedReach):
         return add_parts(super().scene(), AIRBOT_PLAY)
 
     def floor(self) -> mujoco.MjSpec:
-        """Elliptic friction cones: with pyramids what the gripper holds creeps out of it by 3 mm/s (measured).
-
-        With them, and with parts that lie about, warm starts and islands pay: 24 us of one core a step in place of 57.
-        """
-        spec = super().floor()
-        spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
-        spec.option.disableflags &= ~NO_WARM_START
-        return spec
+        return for_grasping(super().floor())
 
     def setup(self) -> None:
         super().setup()

@@ -318,7 +318,6 @@ def check_members(folder: Path, state: LeagueState) -> None:
 
 
 def _files(folder: Path, member: LeagueMember) -> Path:
-
     where = locate(folder, member)
     return zoo().get(where, Path(where)) if not Path(where).exists() else Path(where)
 
