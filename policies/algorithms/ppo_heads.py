@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from rookery.policies.nn.actor_critic import Worker
+from rookery.policies.nn.choice_kernels import draw
 from rookery.policies.nn.choices import Choices, draw_gumbel
 from rookery.policies.storage.rollout import ActionDraws, Samples
 from rookery.policies.training.reduction import Reduction, draw_own
@@ -118,6 +120,8 @@ class Mixed(Gaussian):
     def __init__(self, spec: ActionSpec) -> None:
         self.choices = Choices(spec)
         self.partial = self.choices.read_by is not None
+        self._sizes = np.array([len(choice.options) for choice in spec.choices], np.int64)
+        self._nothing = torch.empty(0, 1, self.choices.options, dtype=torch.bool)
 
     def start(self, roll: ActionDraws, generator: torch.Generator, reduction: Reduction) -> None:
         super().start(roll, generator, reduction)
@@ -126,6 +130,12 @@ class Mixed(Gaussian):
 
     def sample(self, roll: ActionDraws, t: int, outputs: Tensor, std: Tensor, allowed: Tensor | None) -> None:
         assert roll.gumbel is not None and roll.choice_log_probs is not None
+        if outputs.device.type == "cpu" and outputs.dtype is torch.float32:
+            mask = self._nothing if allowed is None else allowed
+            given = [x.flatten(0, 1).contiguous().numpy() for x in (outputs, mask, roll.gumbel[t], roll.noise[t], std)]
+            written = (x[t].flatten(0, 1).numpy() for x in (roll.choice_log_probs, roll.action))
+            draw(*given, self._sizes, *written)
+            return
         count, options = self.choices.count, self.choices.options
         roll.choice_log_probs[t] = log_probs = self.choices.log_probs(outputs[..., :options], allowed)
         roll.action[t, ..., :count] = self.choices.sample(log_probs, roll.gumbel[t])

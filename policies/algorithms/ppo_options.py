@@ -156,6 +156,8 @@ class OptionLearner(GroupLearner):
         self.carried |= {f: torch.zeros(count, device=self.device) for f in ("log_prob", "reward", "discount")}
         self.carried["has"] = torch.zeros(count, dtype=torch.bool, device=self.device)
         self._pieces: list[tuple[int, Tensor, ActionDraws]] = []
+        self._draws: ActionDraws | None = None
+        self._drawn = 0  # of these, what decisions have already
         self._generator: torch.Generator | None = None
         self._learned: Tensor | None = None
 
@@ -170,6 +172,7 @@ class OptionLearner(GroupLearner):
     def start(self, generator: torch.Generator) -> None:
         self.rollout.clear()
         self._pieces.clear()
+        self._draws = None
         self._generator = generator
         self.std = self.log_std.exp()
 
@@ -179,27 +182,38 @@ class OptionLearner(GroupLearner):
     ) -> Tensor:  # fmt: skip
         assert deciding is not None and self._generator is not None
         self.rollout.set_active(t, active)
-        index = (deciding if active is None else deciding & active).flatten().nonzero().squeeze(1)
-        out = obs.new_zeros(obs.shape[0] * obs.shape[1], self.spec.action.size)
+        due = (deciding if active is None else deciding & active).flatten()
+        index, seen = self.observations.gather(obs.flatten(0, 1), due, self.config.normalize_observations)
+        out = obs.new_zeros(len(due), self.spec.action.size)
         if len(index):
             piece = self._piece(len(index))
-            self.head.start(piece, self._generator, ALONE)
-            rows = obs.flatten(0, 1)[index].unsqueeze(1)
-            if self.config.normalize_observations:
-                seen = self.observations.record_normalized(rows, out=piece.observation[0])
-            else:
-                seen = self.observations.normalize(rows, out=piece.observation[0])
+            piece.observation = seen[None, :, None]
+            self._give_draws(piece, len(index))
             if self.states is not None and state is not None and piece.state is not None:
                 world = index // obs.shape[1]
                 if self.config.normalize_observations:
                     self.states.record(state[world])
                 self.states.normalize(state[world], out=piece.state[0])
             allowed = None if action_mask is None else action_mask.flatten(0, 1)[index].unsqueeze(1)
-            outputs = self.actor.forward_agents(seen[..., seen.shape[-1] - self.actor_inputs :])
+            outputs = self.actor.forward_agents(piece.observation[0, ..., seen.shape[-1] - self.actor_inputs :])
             self.head.sample(piece, 0, outputs, self.std, allowed)
             out[index] = piece.action[0, :, 0]
             self._pieces.append((t, index, piece))
         return out.view(*obs.shape[:2], -1)
+
+    def _give_draws(self, piece: ActionDraws, count: int) -> None:
+        """Noise for `count` decisions, of which there is always drawn enough for all agents."""
+        assert self._generator is not None
+        total = len(self.carried["has"])
+        if self._draws is None or self._drawn + count > total:
+            self._draws = self._piece(total)
+            self._drawn = 0
+            self.head.start(self._draws, self._generator, ALONE)
+        own = slice(self._drawn, self._drawn + count)
+        self._drawn += count
+        piece.noise = self._draws.noise[:, own]
+        if self._draws.gumbel is not None:
+            piece.gumbel = self._draws.gumbel[:, own]
 
     # Learning
 

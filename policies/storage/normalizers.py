@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from rookery.policies.storage.normalizer_kernels import gather
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.training.reduction import ALONE, Reduction
 
@@ -81,6 +82,19 @@ class ObservationNorm:
         self._sum += z.sum(0, dtype=torch.float64)
         self._squares += z.square().sum(0, dtype=torch.float64)
         return out.clamp_(-self.clip, self.clip)
+
+    def gather(self, x: Tensor, which: Tensor, record: bool) -> tuple[Tensor, Tensor]:
+        """Numbers [r] of the rows of x [R, O] that `which` [R] says, and these rows normalized [r, O]; `record` adds them to
+        the pending statistics."""
+        if x.device.type == "cpu" and x.dtype is torch.float32:
+            index, out = torch.empty(len(x), dtype=torch.int64), torch.empty(x.shape)
+            sums = self._pending if record else self._pending[:0]
+            given = which.contiguous().numpy(), x.contiguous().numpy(), self.mean.numpy(), self.std.numpy(), self.clip
+            count = gather(*given, sums.numpy(), index.numpy(), out.numpy())
+            return index[:count], out[:count]
+        index = which.nonzero().squeeze(1)
+        rows = x[index]
+        return index, self.record_normalized(rows, torch.empty_like(rows)) if record else self.normalize(rows)
 
     def commit(self) -> None:
         """Merge the pending samples (Chan et al. 1979) and refresh the frozen mean and std."""

@@ -18,7 +18,9 @@ from rookery.policies.algorithms.sac import SAC
 from rookery.policies.algorithms.td3 import TD3
 from rookery.policies.nn.choices import Choices
 from rookery.policies.stages.choose import Choose
+from rookery.policies.storage.rollout import ActionDraws
 from rookery.policies.training.evaluate import act_with, evaluate
+from rookery.policies.training.reduction import ALONE
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Discrete
 
@@ -264,3 +266,26 @@ def test_copies_of_the_process_are_alike() -> None:
             [m.float().argmax(-1) for m in one.action_mask["agent"][:, 0].split([3, 4], -1)], -1
         ).float()
         assert torch.equal(one.step(action[:, None])[1]["agent"], other.step(action[:, None])[1]["agent"])
+
+
+@pytest.mark.parametrize("sets", [1, 2])
+@pytest.mark.parametrize("masked", [True, False])
+def test_compiled_draws_are_those_of_torch(sets: int, masked: bool) -> None:
+    spec = ActionSpec(
+        "k", ("x", "y"), (-1.0, -1.0), (1.0, 1.0), ("", ""), (0.0, 0.0),
+        (Discrete("a", ("p", "q", "r")), Discrete("b", ("s", "t"))),
+    )  # fmt: skip
+    head = Mixed(spec)
+    generator = torch.Generator().manual_seed(sets)
+    roll = ActionDraws(1, 40, 2, 3, spec, 0, torch.device("cpu"))
+    head.start(roll, generator, ALONE)
+    assert roll.gumbel is not None
+    assert roll.choice_log_probs is not None
+    outputs = 3.0 * torch.randn(40, 2, 7, generator=generator)
+    std = torch.rand(1, sets, 2, generator=generator)
+    allowed = torch.rand(40, 2, 5, generator=generator) < 0.5 if masked else None  # some have no option at all
+    head.sample(roll, 0, outputs, std, allowed)
+    log_probs = head.choices.log_probs(outputs[..., :5], allowed)
+    assert torch.allclose(roll.choice_log_probs[0], log_probs, rtol=1e-5, atol=1e-6)
+    assert torch.equal(roll.action[0, ..., :2], head.choices.sample(log_probs, roll.gumbel[0]))
+    assert torch.allclose(roll.action[0, ..., 2:], outputs[..., 5:] + std * roll.noise[0], rtol=1e-6, atol=1e-6)

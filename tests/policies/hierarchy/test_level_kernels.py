@@ -154,3 +154,21 @@ def test_normalizing_what_is_recorded() -> None:
         theirs.commit()
         for name, value in ours.state_dict().items():
             assert torch.equal(value, theirs.state_dict()[name]), name
+
+
+def test_rows_are_gathered_counted_and_normalized() -> None:
+    g = torch.Generator().manual_seed(4)
+    ours, theirs = ObservationNorm(5, 1.5), ObservationNorm(5, 1.5)
+    for share in (0.4, 1.0, 0.0):
+        x = 3.0 * torch.randn(300, 5, generator=g) + 1.0
+        x[3, 2] = torch.nan if share == 1.0 else 0.0
+        which = torch.rand(300, generator=g) < share
+        index, rows = ours.gather(x, which, record=share != 1.0)
+        assert torch.equal(index, which.nonzero().squeeze(1))
+        torch.testing.assert_close(rows, theirs.normalize(x[which]), rtol=1e-6, atol=1e-6, equal_nan=True)
+        if share != 1.0:
+            theirs.record(x[which])
+        ours.commit()
+        theirs.commit()
+        for name, value in ours.state_dict().items():
+            torch.testing.assert_close(value, theirs.state_dict()[name], rtol=1e-6, atol=1e-6)
