@@ -76,11 +76,14 @@ class CommandTable(NamedTuple):
     """Parts of the observations of n skills, number by number [n, out], see `CommandPart`; none: `by` -1, `clip` infinity.
 
     Args:
-        kept, moved: whether the row's number is the beginning, and whether there is an offset.
+        start: place of the row's number that is the beginning, -1 where that is 0.
+        changed: numbers that are more than their beginning, side by side, and how many they are [n].
+        moved: whether there is an offset.
     """
 
     start: NDArray[np.int64]
-    kept: NDArray[np.bool_]
+    changed: NDArray[np.int64]
+    changes: NDArray[np.int64]
     by: NDArray[np.int64]
     gain: NDArray[np.float32]
     moved: NDArray[np.bool_]
@@ -111,7 +114,11 @@ def command(rows, place, numbers, of, at, out):
                 out[r] = np.nan
                 continue
         for i in range(out.shape[1]):
-            x = rows[r, at.start[n, i]] if at.kept[n, i] else np.float32(0.0)
+            start = at.start[n, i]
+            out[r, i] = rows[r, start] if start >= 0 else np.float32(0.0)
+        for k in range(at.changes[n]):
+            i = at.changed[n, k]
+            x = out[r, i]
             if at.moved[n, i]:
                 x += at.offset[n, i]
             by = at.by[n, i]
@@ -128,15 +135,19 @@ def command(rows, place, numbers, of, at, out):
 def _table(stages: list[CommandStage]) -> CommandTable:
     shape = len(stages), stages[0].outputs
     at = CommandTable(
-        np.zeros(shape, np.int64), np.zeros(shape, np.bool_), np.full(shape, -1), np.zeros(shape, np.float32),
-        np.zeros(shape, np.bool_), np.zeros(shape, np.float32), np.full(shape, np.inf, np.float32),
+        np.full(shape, -1), np.zeros(shape, np.int64), np.zeros(shape[0], np.int64), np.full(shape, -1),
+        np.zeros(shape, np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.float32),
+        np.full(shape, np.inf, np.float32),
     )  # fmt: skip
     for n, stage in enumerate(stages):
         i = 0
         for part in stage.parts:
             for k in range(part.size):
-                at.kept[n, i] = part.kept
-                at.start[n, i] = part.start + k if part.kept else 0
+                if part.kept:
+                    at.start[n, i] = part.start + k
+                if part.by >= 0 or part.offset or part.clip is not None:
+                    at.changed[n, at.changes[n]] = i
+                    at.changes[n] += 1
                 if part.by >= 0:
                     at.by[n, i] = part.by + k
                     at.gain[n, i] = part.gain[k]
