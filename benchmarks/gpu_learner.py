@@ -28,7 +28,6 @@ from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.settings import RunnerConfig
-from rookery.sim.config import merge
 from rookery.sim.devices import find_device
 from rookery.sim.env import Env
 from rookery.sim.envs.device_env import DeviceEnv
@@ -48,7 +47,7 @@ def wait(device: torch.device) -> None:
 def make(task: str, algorithm: str | None, worlds: int) -> tuple[Env, Any]:
     """Worlds of a task as its preset trains in them, and the preset."""
     settings = preset(task, algorithm)
-    config = merge(settings.train_overrides, settings.task_config)
+    config = settings.training_config
     env = rookery.make(task, worlds, seed=0, randomize=settings.randomize, config=config, shards="auto")
     return env, settings
 

@@ -23,7 +23,6 @@ from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
 from rookery.policies.training.roles import Roles
 from rookery.policies.training.warm_start import warm_start, with_limit_of
-from rookery.sim.config import merge
 from rookery.sim.devices import find_device, nth_device
 from rookery.sim.env import Env
 from rookery.sim.envs.device_env import on_device
@@ -100,7 +99,7 @@ def make_algorithm(
     opponents = opponents_in(settings.opponents, folder)
     entry = find_algorithm(settings.algorithm)
     options: dict[str, Any] = {"engine": settings.engine, "seed": settings.seed, "randomize": randomize}
-    options |= {"fixed": settings.fixed, "config": merge(settings.train_overrides, settings.task_config)}
+    options |= {"fixed": settings.fixed, "config": settings.training_config}
     options |= {"weights": settings.weights or None}
     worlds = None
     if worker is None:

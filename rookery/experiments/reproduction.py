@@ -21,7 +21,6 @@ from rookery.policies.policy import Policy
 from rookery.policies.training import checkpoint
 from rookery.policies.training.lock import RunLock, is_unused
 from rookery.policies.training.store import save_policy
-from rookery.sim.config import merge
 from rookery.sim.devices import find_device
 from rookery.sim.errors import RookeryError
 from rookery.sim.files import replace
@@ -131,7 +130,7 @@ class Reproduction:
             if not isinstance(given, dict) or checkpoint.complete(self.folder / stage.name):
                 continue
             own = RunSettings.from_values(stage.values | {"opponents": None})
-            config = merge(own.train_overrides, own.task_config)
+            config = own.training_config
             env = make(own.task, 1, engine=own.engine, config=config, weights=own.weights or None)
             against(env, opponents_of(given, f"opponents in {stage.name}"), own.seed, stages).close()
 

@@ -12,6 +12,7 @@ from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.checks import check_unused
 from rookery.policies.tracking.trackers import check_trackers
 from rookery.policies.training.settings import RunnerConfig
+from rookery.sim.config import merge
 from rookery.sim.devices import check_device_name, find_device
 from rookery.sim.engines import check_num_envs, check_seed
 from rookery.sim.errors import RookeryError
@@ -81,6 +82,11 @@ class RunSettings:
         check_device_name(self.device)
         check_num_envs(self.num_envs)
         check_seed(self.seed)
+
+    @property
+    def training_config(self) -> dict[str, Any]:
+        """Values of the task's config in training."""
+        return merge(self.train_overrides, self.task_config)
 
     def check(self) -> None:
         """Refuse settings that do not go together.

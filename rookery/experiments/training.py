@@ -29,7 +29,6 @@ from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.roles import Roles
 from rookery.policies.training.runner import Runner
 from rookery.policies.training.store import FULL, declared_with, unwritable
-from rookery.sim.config import merge
 from rookery.sim.env import Env
 from rookery.sim.envs.shard_states import ShardStates
 from rookery.sim.errors import RookeryError
@@ -142,7 +141,7 @@ def start(
         settings = dataclasses.replace(settings, skills=str(Path(settings.skills).resolve()))
     settings, algorithm, worlds = begin(settings, settings.randomize, worker=worker)
     try:
-        refuse_other_terms(settings.task, settings.engine, merge(settings.train_overrides, settings.task_config))
+        refuse_other_terms(settings.task, settings.engine, settings.training_config)
         contract = contract_of(settings, algorithm.env)
         folder = new_run(settings.task, out)
     except RookeryError:

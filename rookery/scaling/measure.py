@@ -74,12 +74,11 @@ def at_most(cores: int) -> Iterator[None]:
 def divisible(settings: RunSettings) -> bool:
     """True where the worlds of a training can be divided among processes."""
     from rookery.making import is_divisible
-    from rookery.sim.config import merge
     from rookery.tasks.registry import find
 
     entry = find(settings.task)
     alone = settings.randomize_curriculum or settings.opponents is not None
-    config = merge(settings.train_overrides, settings.task_config)
+    config = settings.training_config
     return not alone and is_divisible(entry, settings.engine or entry.engines[0], config)
 
 
@@ -138,11 +137,10 @@ def measure_steps(settings: RunSettings, way: Way, num_envs: int, seconds: float
         seconds: of stepping, s.
     """
     from rookery.making import make
-    from rookery.sim.config import merge
     from rookery.sim.threads import one_thread_each
 
     options: dict[str, Any] = {"engine": settings.engine, "seed": settings.seed, "randomize": settings.randomize}
-    config = merge(settings.train_overrides, settings.task_config)
+    config = settings.training_config
     with at_most(way.threads if way.shards == 1 else usable_cores()):
         env = make(settings.task, num_envs, config=config, shards=way.shards, **options)
         try:

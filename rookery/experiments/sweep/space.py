@@ -161,9 +161,9 @@ class SweepSpace:
         points = [first | {name: value} for name, d in self.dimensions.items() for value in d.corners()]
         for point in points:
             settings = self.settings(base, point, scratch / "checked.toml")
-            full_config(settings.task, merge(settings.train_overrides, settings.task_config))
+            full_config(settings.task, settings.training_config)
         if RANGES in {*self.fixed, *(name.split(".")[0] for name in self.dimensions)}:
-            config = merge(settings.train_overrides, settings.task_config)
+            config = settings.training_config
             for point in points:
                 one = self.settings(base, point, scratch / "checked.toml")
                 load(one.randomize)

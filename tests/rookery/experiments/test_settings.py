@@ -232,7 +232,7 @@ def test_values_by_name_are_added_to_those_of_the_preset():
         "--weights", "a=2",
     ).settings  # fmt: skip
     base = preset("volley-bump-and-pass")
-    assert settings.task_config == {"observe_landing": True, "episode_s": 3}
+    assert settings.task_config == {**base.task_config, "episode_s": 3}
     assert settings.train_overrides["reward"] == {**base.train_overrides["reward"], "hit": 1.5}
     assert settings.train_overrides["in_flight"] == base.train_overrides["in_flight"]
     assert (settings.fixed, settings.weights) == ({"mass": 0.1}, {"a": 2.0})
