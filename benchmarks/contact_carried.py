@@ -19,6 +19,7 @@ from result_file import RESULTS, measured, told, write_result
 from rookery.experiments.run_env import open_env
 from rookery.sim.rotations import matrix
 from rookery.tasks.locomanip.generators import BALL_RADIUS, BOX_HALF
+from rookery.tasks.locomanip.tool_pose import tool_in_world
 
 OUT = RESULTS / "contact-carried.json"
 CASES = {"carry": 2.0 * BOX_HALF[1], "pick-box": 2.0 * BOX_HALF[1], "pick-ball": 2.0 * BALL_RADIUS}
@@ -58,8 +59,10 @@ def carry(run: Path, case: str, dt: float, worlds: int) -> dict[str, Any]:
         obs = env.step(act(obs))[0]
         trunk = matrix(task.robot.base.quat[:, 0]).view(-1, 3, 3)
         tool = matrix(task.pose.quat).view(-1, 3, 3)
-        inside = torch.einsum("nkj,njl,nl->nk", tool.mT, trunk.mT, task.stage.thing - task.tool_in_world())
-        signs = task.stage.signs(task.tool_in_world(), torch.zeros(worlds), torch.zeros(worlds))
+        inside = torch.einsum(
+            "nkj,njl,nl->nk", tool.mT, trunk.mT, task.stage.thing - tool_in_world(task.robot, task.pose)
+        )
+        signs = task.stage.signs(tool_in_world(task.robot, task.pose), torch.zeros(worlds), torch.zeros(worlds))
         opening = task.goals.reference(0.0).gripper.flatten()
         frames.append(torch.stack((*inside.T, signs.in_hand, signs.lifted, opening, task.goals.clock.float())))
     env.close()

@@ -25,10 +25,11 @@ from rookery.tasks.locomanip.base import FINGERS, HARDWARE_METRICS, for_grasping
 from rookery.tasks.locomanip.commanded import CommandedTask
 from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.generators import BALL_RADIUS, OPEN, TIPS_UP
-from rookery.tasks.locomanip.goal_terms import goal_name, goal_rotation, goal_terms
+from rookery.tasks.locomanip.goal_terms import goal_terms
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
 from rookery.tasks.locomanip.reach import AHEAD_S
 from rookery.tasks.locomanip.tool_leads import lead_words, led, pitched
+from rookery.tasks.locomanip.tool_pose import tool_in_world, tool_quantities
 
 STOW = (0.42, 0.0, 0.36)
 """m, in the stance frame (goals.MovingGoals): ahead of the trunk, high enough to walk with, low enough to grasp from."""
@@ -234,7 +235,7 @@ class Fetch(CommandedTask):
 
     def _off_tool(self) -> Tensor:
         """[N] m, from the tool centre to the ball's middle."""
-        return (self.ball.pos[:, 0] - self.tool_in_world()).norm(dim=1)
+        return (self.ball.pos[:, 0] - tool_in_world(self.robot, self.pose)).norm(dim=1)
 
     @property
     def off_start(self) -> Tensor:
@@ -261,11 +262,6 @@ class Fetch(CommandedTask):
         return super().events() | {"gripped": self._gripped.clone(), "dropped": self._dropped.clone()}
 
     # The tool and its goals
-
-    def tool_in_world(self) -> Tensor:
-        """[N, 3] m, of the tool centre, as of `measure`."""
-        r = self.robot
-        return r.base.pos[:, 0] + torch.einsum("nij,nj->ni", r.rotation.view(-1, 3, 3), self.pose.pos)
 
     def measure(self) -> None:
         """The tool, its goals and their differences, in the trunk's frame."""
@@ -312,17 +308,9 @@ class Fetch(CommandedTask):
     def quantities(self) -> dict[str, Tensor]:
         """Those of the base, the tool's pose, its goals, the ball, and the start, in the world."""
         r = self.robot
-        out = super().quantities()
-        trunk = r.base.quat[:, 0]
-        tool = self.tool.place(r.pos[:, 12:], Place.empty(len(trunk)))
-        at = r.base.pos[:, 0]
-        out["tool's position"] = (at + rotate(trunk, tool.pos))[:, None]
-        out["tool's rotation"] = multiply(trunk, tool.quat)[:, None]
-        level = Heading(ROTATION).evaluate(out)[:, 0]
-        below = at - torch.nn.functional.pad(self.height[:, None], (2, 0))  # on the ground
-        for (what, ahead), (pos, quat) in self.goals(tool).items():
-            out[goal_name(ahead, what)] = (below + rotate(level, pos))[:, None]
-            out[goal_rotation(ahead, what).name] = multiply(level, quat)[:, None]
+        tool = self.tool.place(r.pos[:, 12:], Place.empty(len(r.pos)))
+        goals = ((what, ahead_s, goal) for (what, ahead_s), goal in self.goals(tool).items())
+        out = super().quantities() | tool_quantities(r, tool, self.height, goals)
         out[OPENING.name] = self.fingers.pos.sum(1)[:, None, None]
         out["ball"] = self.ball.pos
         out["start"] = self.start[:, None]
@@ -339,7 +327,7 @@ class Fetch(CommandedTask):
         here = self.robot.base.pos[:, 0]
         own = {
             "ball": self.in_body(self.ball.pos[:, 0] - here),
-            "to_ball": self.in_body(self.ball.pos[:, 0] - self.tool_in_world()),
+            "to_ball": self.in_body(self.ball.pos[:, 0] - tool_in_world(self.robot, self.pose)),
             "start": self.in_body(self.start - here),
             "closed": self.closed.float()[:, None],
             "gripper": self.fingers.pos.sum(1, keepdim=True),
@@ -376,7 +364,14 @@ class Fetch(CommandedTask):
         start = self.in_body(self.start - self.robot.base.pos[:, 0])
         closed = self.closed.float()[:, None]
         return torch.cat(
-            (own, 0.5 * ball, self.in_body(self.ball.pos[:, 0] - self.tool_in_world()), 0.5 * start, closed), 1
+            (
+                own,
+                0.5 * ball,
+                self.in_body(self.ball.pos[:, 0] - tool_in_world(self.robot, self.pose)),
+                0.5 * start,
+                closed,
+            ),
+            1,
         )
 
     def metrics(self) -> dict[str, Tensor]:

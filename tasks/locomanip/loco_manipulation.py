@@ -35,6 +35,7 @@ from rookery.tasks.locomanip.library_goals import LibraryGoals, played
 from rookery.tasks.locomanip.reach import LeggedReach, ReachConfig
 from rookery.tasks.locomanip.stage import PartStage
 from rookery.tasks.locomanip.task_table import Signs, add_parts, chosen
+from rookery.tasks.locomanip.tool_pose import tool_in_world
 from rookery.tasks.locomanip.trajectories import Trajectory
 from rookery.tasks.locomanip.trajectory_table import TrajectoryTable
 
@@ -205,16 +206,11 @@ class LocoManipulation(LeggedReach):
     def advance(self) -> None:
         super().advance()
         self.command.copy_(self.goals.command(self._most))
-        self.stage.advance(self.tool_in_world())
+        self.stage.advance(tool_in_world(self.robot, self.pose))
 
     def truncated(self) -> Tensor:
         """An episode ends with its trajectory."""
         return self.goals.over(self.cfg.wait_s)
-
-    def tool_in_world(self) -> Tensor:
-        """[N, 3] m, of the tool centre, as of `measure`."""
-        r = self.robot
-        return r.base.pos[:, 0] + torch.einsum("nij,nj->ni", r.rotation.view(-1, 3, 3), self.pose.pos)
 
     # Observations
 
@@ -271,7 +267,9 @@ class LocoManipulation(LeggedReach):
 
     def _signs(self, metrics: Mapping[str, Tensor]) -> Signs:
         self.remeasure()
-        return self.stage.signs(self.tool_in_world(), metrics["position_error"], metrics["rotation_error"])
+        return self.stage.signs(
+            tool_in_world(self.robot, self.pose), metrics["position_error"], metrics["rotation_error"]
+        )
 
     def metrics(self) -> dict[str, Tensor]:
         out = super().metrics()

@@ -16,19 +16,16 @@ from torch import Tensor
 from rookery.robots.arms.kinematics import Kinematics, Place
 from rookery.robots.quadrupeds.go2 import STAND_HEIGHT
 from rookery.sim.actuation import Actuation
-from rookery.sim.quantities import (
-    ROTATION,
-)
-from rookery.sim.rotations import from_axis_angle, matrix, multiply, rotate
+from rookery.sim.rotations import from_axis_angle, matrix
 from rookery.sim.specs import Group, Term, Weights
-from rookery.sim.terms import Heading
 from rookery.tasks.locomanip.base import HARDWARE_METRICS
 from rookery.tasks.locomanip.config import LeggedConfig
 from rookery.tasks.locomanip.gait import gait_terms
-from rookery.tasks.locomanip.goal_terms import goal_name, goal_rotation, goal_terms, to_goal
+from rookery.tasks.locomanip.goal_terms import goal_terms, to_goal
 from rookery.tasks.locomanip.goals import MovingGoals
 from rookery.tasks.locomanip.kernels import pose_errors, to_trunk_frame
 from rookery.tasks.locomanip.legged_task import LeggedTask
+from rookery.tasks.locomanip.tool_pose import tool_quantities
 from rookery.tasks.rewards import joint_vel_l2
 
 AHEAD_S = 0.2  # s, of the second look at the goal
@@ -195,18 +192,9 @@ class LeggedReach(LeggedTask):
     def quantities(self) -> dict[str, Tensor]:
         """Those of the base and the tool's pose and goals, in the world."""
         r = self.robot
-        out = super().quantities()
-        trunk = r.base.quat[:, 0]
-        tool = self.tool.place(r.pos[:, 12:], Place.empty(len(trunk)))
-        out["tool's position"] = (out["position"][:, 0] + rotate(trunk, tool.pos))[:, None]
-        out["tool's rotation"] = multiply(trunk, tool.quat)[:, None]
-        level = Heading(ROTATION).evaluate(out)[:, 0]
-        below = r.base.pos[:, 0] - torch.nn.functional.pad(self.height[:, None], (2, 0))  # on the ground
-        for ahead in self.seen_ahead_s:
-            pos, quat = self.goals.pose(ahead)
-            out[goal_name(ahead)] = (below + rotate(level, pos))[:, None]
-            out[goal_rotation(ahead).name] = multiply(level, quat)[:, None]
-        return out
+        tool = self.tool.place(r.pos[:, 12:], Place.empty(len(r.pos)))
+        goals = (("goal", ahead_s, Place(*self.goals.pose(ahead_s))) for ahead_s in self.seen_ahead_s)
+        return super().quantities() | tool_quantities(r, tool, self.height, goals)
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
         return dict.fromkeys(self._agents, self.quantities())

@@ -19,6 +19,7 @@ from rookery.sim.rotations import matrix, rotation_error
 from rookery.tasks.locomanip.fetch import BALL_RADIUS, LIFTED_M
 from rookery.tasks.locomanip.fetch_script import commands
 from rookery.tasks.locomanip.tool_leads import LEAD_M, LEAD_RAD, RATE, SPEED, led, pitched
+from rookery.tasks.locomanip.tool_pose import tool_in_world
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def _put(env: Env, world: int, off: tuple[float, float, float]) -> None:
     task = env.unwrapped.task  # type: ignore[attr-defined]
     task.measure()
     state = task.ball.state[world : world + 1].clone()
-    state[0, 0, :3] = task.tool_in_world()[world] + torch.tensor(off)
+    state[0, 0, :3] = tool_in_world(task.robot, task.pose)[world] + torch.tensor(off)
     state[0, 0, 7:] = 0.0
     task.ball.set_state(torch.tensor([world]), state)
 
