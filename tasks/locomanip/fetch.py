@@ -308,9 +308,10 @@ class Fetch(CommandedTask):
     def quantities(self) -> dict[str, Tensor]:
         """Those of the base, the tool's pose, its goals, the ball, and the start, in the world."""
         r = self.robot
+        out = super().quantities()  # which reads the state
         tool = self.tool.place(r.pos[:, 12:], Place.empty(len(r.pos)))
         goals = ((what, ahead_s, goal) for (what, ahead_s), goal in self.goals(tool).items())
-        out = super().quantities() | tool_quantities(r, tool, self.height, goals)
+        out |= tool_quantities(r, tool, self.height, goals)
         out[OPENING.name] = self.fingers.pos.sum(1)[:, None, None]
         out["ball"] = self.ball.pos
         out["start"] = self.start[:, None]

@@ -192,9 +192,10 @@ class LeggedReach(LeggedTask):
     def quantities(self) -> dict[str, Tensor]:
         """Those of the base and the tool's pose and goals, in the world."""
         r = self.robot
+        out = super().quantities()  # which reads the state
         tool = self.tool.place(r.pos[:, 12:], Place.empty(len(r.pos)))
         goals = (("goal", ahead_s, Place(*self.goals.pose(ahead_s))) for ahead_s in self.seen_ahead_s)
-        return super().quantities() | tool_quantities(r, tool, self.height, goals)
+        return out | tool_quantities(r, tool, self.height, goals)
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
         return dict.fromkeys(self._agents, self.quantities())
