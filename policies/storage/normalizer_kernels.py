@@ -20,11 +20,8 @@ def gather(which, x, mean, std, clip, sums, index, out):
         mean, std: [O].
         clip: limit of what is normalized; NaN stays.
         sums: [1 + 2 O] float64, number, sums and sums of squares of what is normalized before the limit, added to; [0] for not.
-        index: [R] int64, gets the numbers of the rows.
-        out: [R, O], gets them, normalized.
-
-    Returns:
-        How many they are.
+        index: [r] int64, as many as they are, gets the numbers of the rows.
+        out: [r, O], gets them, normalized.
     """
     size = len(mean)
     high = np.float32(clip)
@@ -49,4 +46,3 @@ def gather(which, x, mean, std, clip, sums, index, out):
         count += 1
     if len(sums):
         sums[0] += count
-    return count

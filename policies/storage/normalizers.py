@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -87,11 +88,13 @@ class ObservationNorm:
         """Numbers [r] of the rows of x [R, O] that `which` [R] says, and these rows normalized [r, O]; `record` adds them to
         the pending statistics."""
         if x.device.type == "cpu" and x.dtype is torch.float32:
-            index, out = torch.empty(len(x), dtype=torch.int64), torch.empty(x.shape)
+            of = which.contiguous().numpy()
+            count = np.count_nonzero(of)  # room for no more: who keeps these rows keeps all of it
+            index, out = torch.empty(count, dtype=torch.int64), torch.empty(count, x.shape[1])
             sums = self._pending if record else self._pending[:0]
-            given = which.contiguous().numpy(), x.contiguous().numpy(), self.mean.numpy(), self.std.numpy(), self.clip
-            count = gather(*given, sums.numpy(), index.numpy(), out.numpy())
-            return index[:count], out[:count]
+            given = of, x.contiguous().numpy(), self.mean.numpy(), self.std.numpy(), self.clip
+            gather(*given, sums.numpy(), index.numpy(), out.numpy())
+            return index, out
         index = which.nonzero().squeeze(1)
         rows = x[index]
         return index, self.record_normalized(rows, torch.empty_like(rows)) if record else self.normalize(rows)

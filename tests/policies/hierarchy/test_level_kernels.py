@@ -165,6 +165,7 @@ def test_rows_are_gathered_counted_and_normalized() -> None:
         which = torch.rand(300, generator=g) < share
         index, rows = ours.gather(x, which, record=share != 1.0)
         assert torch.equal(index, which.nonzero().squeeze(1))
+        assert [x.untyped_storage().nbytes() // x.element_size() for x in (index, rows)] == [len(index), 5 * len(index)]
         torch.testing.assert_close(rows, theirs.normalize(x[which]), rtol=1e-6, atol=1e-6, equal_nan=True)
         if share != 1.0:
             theirs.record(x[which])
