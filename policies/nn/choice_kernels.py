@@ -44,11 +44,12 @@ def draw(outputs, allowed, gumbel, noise, std, sizes, log_probs, action):
             for i in range(first, last):
                 if not some or allowed[r, i]:
                     total += np.exp(outputs[r, i] - top)
-            total = top + np.log(total)
+            total = np.log(total)
             best = first
             most = -np.float32(np.inf)
             for i in range(first, last):
-                log_probs[r, i] = outputs[r, i] - total if not some or allowed[r, i] else -np.float32(np.inf)
+                x = (outputs[r, i] - top) - total  # not top + total, which is rounded where logits are large
+                log_probs[r, i] = x if not some or allowed[r, i] else -np.float32(np.inf)
                 x = log_probs[r, i] + gumbel[r, i]
                 if x > most:
                     best = i

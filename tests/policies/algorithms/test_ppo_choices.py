@@ -289,3 +289,16 @@ def test_compiled_draws_are_those_of_torch(sets: int, masked: bool) -> None:
     assert torch.allclose(roll.choice_log_probs[0], log_probs, rtol=1e-5, atol=1e-6)
     assert torch.equal(roll.action[0, ..., :2], head.choices.sample(log_probs, roll.gumbel[0]))
     assert torch.allclose(roll.action[0, ..., 2:], outputs[..., 5:] + std * roll.noise[0], rtol=1e-6, atol=1e-6)
+
+
+def test_compiled_log_probabilities_are_exact_where_logits_are_large() -> None:
+    spec = ActionSpec("k", choices=(Discrete("a", ("p", "q", "r")), Discrete("b", ("s", "t"))))
+    head = Mixed(spec)
+    generator = torch.Generator().manual_seed(0)
+    roll = ActionDraws(1, 50, 1, 3, spec, 0, torch.device("cpu"))
+    head.start(roll, generator, ALONE)
+    assert roll.choice_log_probs is not None
+    outputs = 1e4 + torch.randn(50, 1, 5, generator=generator)
+    head.sample(roll, 0, outputs, torch.ones(1, 1, 0), None)
+    exact = head.choices.log_probs(outputs.double())
+    assert torch.allclose(roll.choice_log_probs[0].double(), exact, rtol=0.0, atol=1e-6)
