@@ -8,12 +8,10 @@ has seen all others begin the sum k - 1, which they do when they have read those
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 import platform
 import socket
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +30,6 @@ SPINS = 2_000
 """Looks at a counter before the processor is given to whoever else waits for it: a fifth of a millisecond."""
 ALIVE_S = 0.5
 """s between looks whether the others are still there."""
-FOLDER = Path("/dev/shm")
 IN_ORDER = ("x86_64", "AMD64")
 """Processors on which others see stores in the order in which they were made; on the rest gloo adds up."""
 
@@ -125,7 +122,7 @@ def shared_sums(rank: int, size: int, tell: Callable[[Any], list[Any]]) -> Share
     file = _file(SharedSums.bytes_for(size)) if rank == 0 else None
     try:
         places = tell(_place())
-        names = tell(None if file is None else file.name)
+        names = tell(None if file is None else f"/proc/{os.getpid()}/fd/{file}")
         if None in places or len({machine for machine, _ in places}) > 1 or names[0] is None:
             return None
         memory = _memory(names[0])
@@ -134,9 +131,7 @@ def shared_sums(rank: int, size: int, tell: Callable[[Any], list[Any]]) -> Share
         return SharedSums(memory, rank, [pid for _, pid in places])
     finally:
         if file is not None:
-            file.close()
-            with contextlib.suppress(OSError):
-                os.unlink(file.name)
+            os.close(file)
 
 
 def _place() -> tuple[tuple[str, str, str], int] | None:
@@ -153,17 +148,19 @@ def _place() -> tuple[tuple[str, str, str], int] | None:
         return None
 
 
-def _file(size: int) -> Any:
-    """An empty file in memory; None where there is no room for one."""
+def _file(size: int) -> int | None:
+    """Descriptor of an empty file in memory, in no folder, so that it ends with the processes that have it, however they end;
+    None where there is no room for one, or where the system has none."""
+    if not hasattr(os, "memfd_create"):
+        return None
     try:
-        file = tempfile.NamedTemporaryFile(dir=FOLDER, prefix="rookery-", delete=False)  # noqa: SIM115
+        file = os.memfd_create("rookery")
     except OSError:
         return None
     try:
-        os.posix_fallocate(file.fileno(), 0, size)
+        os.posix_fallocate(file, 0, size)
     except OSError:
-        file.close()
-        os.unlink(file.name)
+        os.close(file)
         return None
     return file
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import random
 import time
@@ -16,6 +17,8 @@ from rookery.policies.training import shared_sums as module
 from rookery.policies.training.shared_sums import ROOM, SharedSums, shared_sums
 
 FORKS = multiprocessing.get_context("fork")
+SHARED = Path("/dev/shm")
+"""Folder of files in memory."""
 
 
 class Teller:
@@ -112,13 +115,16 @@ def test_a_stopped_process_is_waited_for() -> None:
 
 @pytest.mark.parametrize("lack", ["order", "machine", "room"])
 def test_others_than_neighbors_have_none(lack: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_room(*args: int) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
     def other(rank: int) -> None:
         if lack == "order" and rank == 1:
             monkeypatch.setattr(module.platform, "machine", lambda: "aarch64")
         if lack == "machine":
             monkeypatch.setattr(module.socket, "gethostname", lambda: f"host{rank}")
         if lack == "room":
-            monkeypatch.setattr(module, "FOLDER", Path("/nowhere"))
+            monkeypatch.setattr(module.os, "posix_fallocate", no_room)
 
     pipes = [FORKS.Pipe() for _ in range(2)]
 
@@ -140,9 +146,20 @@ def test_others_than_neighbors_have_none(lack: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_nothing_is_left_in_memory() -> None:
-    before = set(module.FOLDER.glob("rookery-*"))
-    run(2, lambda sums, rank: sums is not None)
-    assert set(module.FOLDER.glob("rookery-*")) <= before
+    before = set(SHARED.glob("rookery-*"))
+    assert run(2, lambda sums, rank: sums is not None) == [True, True]
+    assert set(SHARED.glob("rookery-*")) <= before
+
+
+def test_a_process_that_is_killed_before_the_others_come_leaves_nothing_in_memory() -> None:
+    before = set(SHARED.glob("rookery-*"))
+    ours, its = FORKS.Pipe()
+    process = FORKS.Process(target=lambda: shared_sums(0, 2, Teller(its)), daemon=True)
+    process.start()
+    ours.recv()  # it says who it is, and waits for the others
+    process.kill()
+    process.join(30)
+    assert set(SHARED.glob("rookery-*")) <= before
 
 
 def test_one_process_needs_none() -> None:
