@@ -133,8 +133,8 @@ class Mixed(Gaussian):
         if outputs.device.type == "cpu" and outputs.dtype is torch.float32:
             mask = self._nothing if allowed is None else allowed
             given = [x.flatten(0, 1).contiguous().numpy() for x in (outputs, mask, roll.gumbel[t], roll.noise[t], std)]
-            written = (x[t].flatten(0, 1).numpy() for x in (roll.choice_log_probs, roll.action))
-            draw(*given, self._sizes, *written)
+            written = [x[t].flatten(0, 1).numpy() for x in (roll.choice_log_probs, roll.action)]
+            draw(*[*given, self._sizes, *written])
             return
         count, options = self.choices.count, self.choices.options
         roll.choice_log_probs[t] = log_probs = self.choices.log_probs(outputs[..., :options], allowed)

@@ -89,7 +89,7 @@ class ObservationNorm:
         the pending statistics."""
         if x.device.type == "cpu" and x.dtype is torch.float32:
             of = which.contiguous().numpy()
-            count = np.count_nonzero(of)  # room for no more: who keeps these rows keeps all of it
+            count = int(np.count_nonzero(of))  # room for no more: who keeps these rows keeps all of it
             index, out = torch.empty(count, dtype=torch.int64), torch.empty(count, x.shape[1])
             sums = self._pending if record else self._pending[:0]
             given = of, x.contiguous().numpy(), self.mean.numpy(), self.std.numpy(), self.clip
