@@ -6,4 +6,5 @@ from pathlib import Path
 
 from rookery.sim.numba_cache import forget_stale
 
-forget_stale(Path(__file__).parent)
+_folder = Path(__file__).parent
+forget_stale(_folder, _folder.parents[1] / "sim")

@@ -1,1 +1,10 @@
 """Rollouts, replay, returns and normalizers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rookery.sim.numba_cache import forget_stale
+
+_folder = Path(__file__).parent
+forget_stale(_folder, _folder.parents[1] / "sim")
