@@ -77,7 +77,7 @@ class CommandTable(NamedTuple):
 
     Args:
         start: place of the row's number that is the beginning, -1 where that is 0.
-        changed: numbers that are more than their beginning, side by side, and how many they are [n].
+        changed, changes: which numbers are more than their beginning, side by side, and how many they are [n].
         moved: whether there is an offset.
     """
 

@@ -364,16 +364,8 @@ class Fetch(CommandedTask):
         ball = self.in_body(self.ball.pos[:, 0] - self.robot.base.pos[:, 0])
         start = self.in_body(self.start - self.robot.base.pos[:, 0])
         closed = self.closed.float()[:, None]
-        return torch.cat(
-            (
-                own,
-                0.5 * ball,
-                self.in_body(self.ball.pos[:, 0] - tool_in_world(self.robot, self.pose)),
-                0.5 * start,
-                closed,
-            ),
-            1,
-        )
+        to_ball = self.in_body(self.ball.pos[:, 0] - tool_in_world(self.robot, self.pose))
+        return torch.cat((own, 0.5 * ball, to_ball, 0.5 * start, closed), 1)
 
     def metrics(self) -> dict[str, Tensor]:
         delivered = self.delivered  # which ends the episode

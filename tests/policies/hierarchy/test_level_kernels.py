@@ -156,11 +156,12 @@ def test_normalizing_what_is_recorded() -> None:
             assert torch.equal(value, theirs.state_dict()[name]), name
 
 
-def test_rows_are_gathered_counted_and_normalized() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # compiled, and by torch
+def test_rows_are_gathered_counted_and_normalized(dtype: torch.dtype) -> None:
     g = torch.Generator().manual_seed(4)
     ours, theirs = ObservationNorm(5, 1.5), ObservationNorm(5, 1.5)
     for share in (0.4, 1.0, 0.0):
-        x = 3.0 * torch.randn(300, 5, generator=g) + 1.0
+        x = 3.0 * torch.randn(300, 5, generator=g, dtype=dtype) + 1.0
         x[3, 2] = torch.nan if share == 1.0 else 0.0
         which = torch.rand(300, generator=g) < share
         index, rows = ours.gather(x, which, record=share != 1.0)
