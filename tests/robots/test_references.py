@@ -142,7 +142,7 @@ def test_the_mass_matrix_is_mujocos() -> None:
         q = rng.uniform(-1.0, 1.0, 7)
         goal = np.array([q + rng.normal(size=7)])
         reference = np.zeros((1, 3, 7))
-        rows = np.zeros((1, 1, 8), np.float32)
+        rows = np.zeros((1, 1, 8))
         reference[0, 0] = q
         dynamics = ArmDynamics(robot._links, np.full(7, ARMATURE), np.zeros(7), DT)
         controls = ControlRows(np.zeros(1, np.float32), rows)

@@ -46,6 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("runs"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", slow_but(KINDS[2:], KINDS))
 def test_it_learns_and_every_command_takes_it(
     kind: str, runs: Runs, in_tmp: Path, capsys: pytest.CaptureFixture[str]
@@ -64,6 +65,7 @@ def test_it_learns_and_every_command_takes_it(
     assert checked["observations"] >= 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", slow_but(KINDS[2:], KINDS))
 def test_onnx_and_c_choose_as_torch_does_in_the_task(kind: str, runs: Runs, in_tmp: Path) -> None:
     """At all that is observed in 40 episodes, with the masks of that moment."""

@@ -69,6 +69,7 @@ def test_replay_compares_and_records_videos(demos, capsys, tmp_path):
     assert video.stat().st_size > 100
 
 
+@pytest.mark.slow
 def test_there_and_back(demos, capsys, tmp_path):
     assert answer(capsys, "demos", "export", demos, "--out", tmp_path / "lerobot")["episodes"] == 3
     assert answer(capsys, "demos", "import", tmp_path / "lerobot", "--out", tmp_path / "back")["frames"] == 60

@@ -71,6 +71,7 @@ def test_a_policy_plays_on_its_own_terms_against_the_controller(runs: Path, caps
     assert result["judged_by"]["a"]["interface"]["observe_landing"]["value"] is True
 
 
+@pytest.mark.slow
 def test_an_evaluation_says_that_a_policy_played_both_sides(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = ["--episodes", "2", "--num-envs", "2", "--json"]
     capsys.readouterr()

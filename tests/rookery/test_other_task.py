@@ -93,6 +93,7 @@ def test_tasks_that_do_not_fit_are_refused(ml10: Path, tmp_path: Path, capsys: p
     assert env.task_id == "table-push"
 
 
+@pytest.mark.slow
 def test_a_set_of_one_task_with_other_values_gives_each_member_its_own() -> None:
     """Values of a member go before those for all, and these before what the set says of the member."""
     config = {"tasks": ["ball", "mug"], "goal_height": 0.2, "mug": {"goal_height": 0.3}}
@@ -122,6 +123,7 @@ def test_members_of_a_set_have_the_same_terms(name: str) -> None:
     env.close()
 
 
+@pytest.mark.slow
 def test_a_policy_of_such_a_set_acts_on_an_object_that_is_not_in_it(tmp_path: Path) -> None:
     run = stored(tmp_path / "run", "hand-grasp-objects", {"episode_s": 0.1}, 14)
     env, act = open_env(run, 2, task="hand-grasp", config={"object": "gelatin_box", "sampler": "antipodal"})

@@ -77,6 +77,7 @@ def test_what_is_wrong_with_a_file_is_said(in_tmp, capfd):
         assert why in capfd.readouterr().err, name
 
 
+@pytest.mark.slow
 def test_an_entry_point_is_found_and_a_broken_one_hides_no_other(project, in_tmp, monkeypatch, capfd):
     site = in_tmp / "site"
     info = site / "other-1.0.dist-info"

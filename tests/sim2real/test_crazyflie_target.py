@@ -144,6 +144,7 @@ def test_a_far_set_point_is_held_within_the_training(folder: Path) -> None:
     assert np.abs(near - edge).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compensated", slow_but([True], [False, True]))
 def test_it_flies_to_set_points(folder: Path, compensated: bool) -> None:
     firmware = compiled(folder, *["-DCONFIG_ENABLE_THRUST_BAT_COMPENSATED"] * compensated)

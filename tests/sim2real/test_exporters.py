@@ -137,6 +137,7 @@ def test_a_users_exporter_in_a_file(shared_bundle: Path, in_tmp: Path, capsys: p
     assert not (in_tmp / "out2").exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_takes_a_target(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "drone-hover", "--out", "out", "--target", "onnx"]) == 0
     assert files_in(in_tmp / "out") == {"contract.json", "policy.onnx"}

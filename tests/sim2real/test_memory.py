@@ -197,6 +197,7 @@ def test_the_header_says_what_the_memory_is(tmp_path: Path) -> None:
 # ONNX and the bundle
 
 
+@pytest.mark.slow
 def test_onnx_hands_its_state_on(shared: Path) -> None:
     session = ort.InferenceSession(shared / "policy.onnx", providers=["CPUExecutionProvider"])
     assert [(i.name, i.shape) for i in session.get_inputs()] == [("obs", [1, FRAME]), ("h_in", [1, MEMORY])]

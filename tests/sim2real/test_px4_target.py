@@ -122,6 +122,7 @@ def state(rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {k: v.astype(np.float32) for k, v in (out | {"angular velocity": rng.standard_normal(3)}).items()}
 
 
+@pytest.mark.slow
 def test_it_commands_what_the_policy_does(autopilot: Autopilot, bundle: Path) -> None:
     assert autopilot.module.interval() == 10_000
     autopilot.apart = FAR

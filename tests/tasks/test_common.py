@@ -274,6 +274,7 @@ ELSEWHERE = ("table-", "panda-", "dual-", "hand-grasp", "go2-navigate", "volley-
 
 DEAR = (
     "volley-back-and-forth", "volley-set-and-spike-easy", "drone-race-match", "go2arm-loco-manipulation", "go2arm-reach",
+    "go2arm-fetch", "drone-race", "uav-coverage",
 )  # fmt: skip
 """Whose scripts cost seconds, and are those of other tasks here, or have tests of their own."""
 

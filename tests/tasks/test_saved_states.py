@@ -56,8 +56,7 @@ def difference(one: Play, other: Play, steps: int) -> str:
 
 
 QUICK = (
-    "drone-track", "drone-race", "drone-tag", "swarm-surround", "volley-1v1", "go2-velocity", "go2arm-reach", "table-push",
-    "panda-lift", "hand-grasp",
+    "drone-track", "drone-race", "swarm-surround", "volley-1v1", "go2-velocity", "table-push", "hand-grasp",
 )  # fmt: skip
 """Of each kind one or two; `test_common.py` has every task resume from a state, without a controller."""
 

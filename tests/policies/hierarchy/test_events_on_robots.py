@@ -85,6 +85,7 @@ def follow(controller: Controller, policy: Policy, steps: int = 150) -> tuple[fl
     return worst, events
 
 
+@pytest.mark.slow
 def test_the_runtime_decides_when_the_task_does(bundle: tuple[Path, Policy]) -> None:
     """Over episodes with both events, one of which the C computes; a policy that is told of none goes another way."""
     folder, policy = bundle

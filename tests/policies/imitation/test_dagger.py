@@ -49,6 +49,7 @@ def iterate(algorithm, updates: int):
     return figures
 
 
+@pytest.mark.slow
 def test_a_student_with_history_learns_what_its_teacher_observes():
     def error(history: int) -> float:
         env = Drift(32, history, agents=2)

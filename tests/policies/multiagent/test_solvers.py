@@ -51,6 +51,7 @@ def test_of_several_equilibria_the_newest_members_play() -> None:
     np.testing.assert_allclose(nash(doubled).rows, [0.0, 1 / 3] * 3, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_no_member_gains_against_an_equilibrium() -> None:
     """The definition, in 100 random games of any shape, and of one population."""
     for game in random_games(100):

@@ -64,6 +64,7 @@ def test_frankas_urdf_does_our_pandas_tasks(task):
     assert done(str(FRANKA), task) == 1.0
 
 
+@pytest.mark.slow
 def test_an_arm_without_fingers_reaches(capsys):
     robot = load_arm(IIWA)
     assert robot.model.fingers == () and robot.model.pads == ()
@@ -78,7 +79,7 @@ def test_an_arm_without_fingers_reaches(capsys):
 FINGER = '<axis xyz="0 {} 0"/>\n    <limit lower="{}" upper="{}" '
 
 
-@pytest.mark.parametrize("side", [1, -1], ids=["left", "right"])
+@pytest.mark.parametrize("side", slow_but([1], [1, -1]), ids=["left", "right"])
 def test_a_finger_may_slide_the_other_way(tmp_path, side):
     """Its axis turned round, and its limits with it: the same hand."""
     folders = [tmp_path / name for name in ("as_it_is", "turned")]
@@ -110,7 +111,13 @@ MARK = f"""
 </robot>"""
 
 
-@pytest.mark.parametrize("change", [(BASE_MASS, NO_MASS), ("</robot>", MARK)], ids=["base", "frame"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param((BASE_MASS, NO_MASS), id="base"),
+        pytest.param(("</robot>", MARK), id="frame", marks=pytest.mark.slow),
+    ],
+)
 def test_links_that_do_not_move_may_weigh_nothing(tmp_path, change):
     """Whose <inertial> says 0, as exporters of CAD programs write them; what moves is as before."""
     moving = []

@@ -20,7 +20,7 @@ def trained(out: Path, *words: str) -> str:
     return str(out)
 
 
-@pytest.mark.parametrize("memory", [(), ("--memory", "gru")])
+@pytest.mark.parametrize("memory", [pytest.param((), marks=pytest.mark.slow), ("--memory", "gru")])
 def test_fewer_frames_are_the_newest(tmp_path: Path, memory: tuple[str, ...]) -> None:
     few = trained(tmp_path / "few", "--task-config", "history=2", *memory)
     many = trained(tmp_path / "many", "--task-config", "history=5")

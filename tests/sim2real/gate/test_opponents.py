@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled import slow_but
 from torch import Tensor
 
 import rookery
@@ -41,7 +42,7 @@ def played(task: str, own: float, theirs: float, change: Callable[[Any], None] =
         trials.close()
 
 
-@pytest.mark.parametrize("task", GAMES)
+@pytest.mark.parametrize("task", slow_but(["drone-race-match"], GAMES))
 def test_what_a_policy_does_as_its_own_opponent_counts_for_nothing(task: str) -> None:
     want = played(task, 0.1, -1.0)
     assert played(task, 0.1, 1.0).same(want)

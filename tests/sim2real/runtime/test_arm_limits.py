@@ -44,6 +44,7 @@ def excess(drive: ArmDrive) -> float:
     return worst
 
 
+@pytest.mark.slow
 def test_speeds_shrink_towards_the_ends_of_joints(group: ContractGroup) -> None:
     assert excess(ArmDrive(group, PERIOD_S, FR3)) < 0.0
     assert excess(ArmDrive(group, PERIOD_S, dataclasses.replace(FR3, envelope=None))) > 0.2

@@ -90,7 +90,7 @@ FAULTS: dict[str, Callable[[Reach], None]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", slow_but(["silent", "collision"], FAULTS))
+@pytest.mark.parametrize("fault", slow_but(["silent"], FAULTS))
 def test_it_stops_softly_within_80_ms(reach_bundle: Path, fault: str) -> None:
     rng = np.random.default_rng(len(fault))
     flight = Reach(reach_bundle, seed=1)

@@ -348,6 +348,7 @@ def test_it_takes_off_hovers_and_lands(hover_bundle: Path) -> None:
         assert len(flight.wire.sent) == 100  # and channels went out all the time
 
 
+@pytest.mark.slow
 def test_a_lost_reply_does_not_keep_the_next_ones(hover_bundle: Path) -> None:
     """One in ten is lost by UDP, and those that come are two periods of the board late."""
     rng = random.Random(1)

@@ -605,6 +605,7 @@ def test_another_master_is_known_by_each_frame_that_only_masters_send(monkeypatc
     assert refused == {0x080, 0x700 + 127, *(0x200 + node for node in link._ids)}
 
 
+@pytest.mark.slow
 def test_a_second_runtime_is_refused(reach_bundle: Path) -> None:
     with closing(CanReach(reach_bundle)) as flight:
         flight.begin()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from rookery.sim.specs import CommandRange
 from rookery.sim2real.runtime.pilot import Phase
@@ -15,6 +16,7 @@ from tests.sim2real.runtime.walks import Walk
 VELOCITY = "commanded velocity forward, velocity left, yaw rate to the left"
 
 
+@pytest.mark.slow
 def test_a_walk_is_told_the_end_of_the_range_and_to_stand_at_its_end(walk_bundle: Path) -> None:
     commands = {}
     for asked in ((5.0, -9.0, 0.0), (1.0, -0.4, 0.0)):

@@ -60,6 +60,7 @@ def test_velocity_and_place(walk_bundle: Path, command: tuple[float, ...]) -> No
     assert np.abs(of.place[:, 2]).max() < 0.01
 
 
+@pytest.mark.slow
 def test_without_foot_sensors_torques_tell_which_legs_stand(walk_bundle: Path) -> None:
     of = Judged(walk_bundle, (0.5, 0.0, 0.0), 5.0, **{FOOT_FORCES: np.zeros(4, np.float32)})
     assert np.sqrt((of.velocity**2).mean(axis=0)).max() < 0.06

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampled import slow_but
 
 from rookery.cli.main import main
 from rookery.sim2real.runtime.estimators import DEFAULT, EstimatorChoice, find_estimator
@@ -59,6 +60,7 @@ def walked(bundle: Path, log: Path, *words: str) -> Flown:
     return flown
 
 
+@pytest.mark.slow
 def test_an_estimator_of_ones_own_is_in_the_flight_log(
     walk_bundle: Path, own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +73,7 @@ def test_an_estimator_of_ones_own_is_in_the_flight_log(
     assert f"{own}:Constant" in line and "velocity always the same; slope of the ground" in line
 
 
+@pytest.mark.slow
 def test_none_estimates_nothing_and_leg_odometry_is_the_rest(walk_bundle: Path, tmp_path: Path) -> None:
     for words, name in ((("--estimator", "none"), "none"), ((), DEFAULT)):
         flown = walked(walk_bundle, tmp_path / "log.mcap", *words)
@@ -94,7 +97,7 @@ class Truth:
         return {"velocity": self._truth()}
 
 
-@pytest.mark.parametrize("walk", [Walk, DdsWalk])
+@pytest.mark.parametrize("walk", slow_but([Walk], [Walk, DdsWalk]))
 def test_both_links_of_walking_robots_take_one(walk: type[Walk], walk_bundle: Path) -> None:
     """Theirs is asked at every measurement, whose truth it tells; its name is shown before motors turn."""
     flight = walk(walk_bundle)

@@ -222,6 +222,7 @@ def never_there(flight: Flight) -> None:
     flight.link.fault = move
 
 
+@pytest.mark.slow
 def test_an_entry_that_takes_too_long_is_no_flight(hover_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for spoil in (True, False):
         with closing(Flight(hover_bundle, seconds=0.5)) as flight:

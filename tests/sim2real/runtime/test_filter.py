@@ -105,6 +105,7 @@ def judged(group: ContractGroup, values: dict[str, Any], target: np.ndarray) -> 
     }
 
 
+@pytest.mark.slow
 def test_the_worst_limit_that_does_not_hold_is_told_with_its_joint(reach_group: ContractGroup) -> None:
     rng = np.random.default_rng(0)
     filter_, target = SafetyFilter(library(), LIMITS, reach_group), np.array([0.2, -0.1, 1.0])

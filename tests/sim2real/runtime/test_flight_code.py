@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from pymavlink.dialects.v20 import common as mav
+from sampled import slow_but
 from skips import refused
 
 from rookery.sim2real.runtime.flight_log import FlightLog
@@ -86,7 +87,7 @@ def blown(flight: Flight) -> None:
     flight.vehicle.drones.bodies.set_state(state.new_zeros(1, dtype=__import__("torch").int64), state)
 
 
-@pytest.mark.parametrize(("fly", "policy"), [(Flight, "hover"), (Walk, "walk")])
+@pytest.mark.parametrize(("fly", "policy"), slow_but([(Flight, "hover")], [(Flight, "hover"), (Walk, "walk")]))
 def test_the_judge_passes_a_flight_and_none_that_is_cut(
     fly: type[Flight], policy: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -154,10 +155,7 @@ def beating(port: int, autopilot: int) -> Iterator[None]:
         sender.close()
 
 
-ALIVE = [
-    pytest.param(name, marks=() if name in ("ROOKERY_CRAZYFLIE", "ROOKERY_ARDUPILOT") else pytest.mark.slow)
-    for name in CODE
-]
+ALIVE = [pytest.param(name, marks=() if name == "ROOKERY_ARDUPILOT" else pytest.mark.slow) for name in CODE]
 
 
 @pytest.mark.parametrize("variable", ALIVE)

@@ -306,6 +306,7 @@ def test_a_motion_ends_at_rest(client: Client) -> None:
     assert client.vehicle.error == "joint_motion_generator_velocity_discontinuity"
 
 
+@pytest.mark.slow
 def test_positions_that_come_too_late_are_dropped(client: Client, reach_group: ContractGroup) -> None:
     """FCI's documentation, "Network": a client that is late for up to 20 cycles goes on from where the robot has gone."""
     client.hello()

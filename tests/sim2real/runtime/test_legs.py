@@ -76,7 +76,7 @@ FAULTS: dict[str, Callable[[Walk], None]] = {
 
 
 @pytest.mark.parametrize("seed", slow_but([0], [0, 1]))
-@pytest.mark.parametrize("fault", slow_but(["stale", "hung", "tilt", "deadline"], FAULTS))
+@pytest.mark.parametrize("fault", slow_but(["stale", "tilt"], FAULTS))
 def test_joints_are_damped_within_80_ms(walk_bundle: Path, fault: str, seed: int) -> None:
     """And it lies down softly; free fall from its stand would end at 2 m/s."""
     walk = Walk(walk_bundle, seed=seed)
@@ -156,6 +156,7 @@ def test_holding_lasts_until_the_operator_stops(walk_bundle: Path) -> None:
     assert walk.lands(), walk.said
 
 
+@pytest.mark.slow
 def test_joints_are_matched_by_name(walk_bundle: Path) -> None:
     """A vehicle with its joints in another order walks the very same way."""
     places = []

@@ -51,6 +51,7 @@ def own(hover_bundle: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_example_of_the_docs_flies(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(example().splitlines()) <= 40
     log = tmp_path / "flight.mcap"

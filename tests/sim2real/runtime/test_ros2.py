@@ -356,6 +356,7 @@ def test_there_is_no_such_interface(reach_bundle: Path) -> None:
         link.open()
 
 
+@pytest.mark.slow
 def test_a_participant_lives_as_long_as_its_reader() -> None:
     reader = Participant("lo", DOMAIN + 3).objects("rt/time", ros_types().Time)
     gc.collect()

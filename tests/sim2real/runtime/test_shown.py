@@ -60,6 +60,7 @@ def test_a_quadruped_is_posed_as_its_readings_say() -> None:
     np.testing.assert_array_equal(scene.poses({"position": (math.nan, 0.0, 0.0)}).pos, found.pos)
 
 
+@pytest.mark.slow
 def test_a_flight_log_is_shown_as_its_steps_say() -> None:
     """At every picture the robot is where the newest step before it said; what a step leaves out or cannot say stays."""
     scene = EstimatedScene(GO2.spec().compile(), GO2.joints)

@@ -34,6 +34,7 @@ def test_motions_stay_within_limits():
     assert (motion.std(axis=0) > 0.02).all()
 
 
+@pytest.mark.slow
 def test_from_a_rehearsed_log_to_ranges(rehearsed, capsys):
     ranges, report = rehearsed / "ranges.toml", rehearsed / "report.json"
     words = ["sysid", str(rehearsed / "log.npz"), "--fit", "armature,damping,friction,delay", "--profile", "none", "--report",

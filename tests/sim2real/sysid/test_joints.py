@@ -66,6 +66,7 @@ def test_parameters_of_the_other_engine_are_found_within_5_percent_and_their_int
     assert {e.interval.by for e in found.parameters if e.parameter.quantity in ("delay", "armature")} == {"profile"}
 
 
+@pytest.mark.slow
 def test_what_is_not_fitted_is_judged_by_a_replay_with_what_was_found(bullet_log):
     """The end of the log, reached from its beginning, and another log: root mean squares of angles over both, by hand."""
     robot, log = nominal_leg(), bullet_log.part(0, 800)
@@ -96,6 +97,7 @@ def test_servo_damping_and_viscous_friction_are_named_as_collinear(bullet_log):
     assert set(found.shows.unseen) == {f"motor_speed:{j}" for j in JOINTS}
 
 
+@pytest.mark.slow
 def test_the_colored_jacobian_is_the_plain_one():
     """Legs of a held Go2 do not move each other, so that their columns are differenced together."""
     robot = find_robot("go2")

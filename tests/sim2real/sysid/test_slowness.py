@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pytest
 
 from rookery.sim2real.sysid.jointed.slowness import accelerations, slow_note
 from tests.sim2real.sysid.simulated import Motion, Truth, log_of
 
 
+@pytest.mark.slow
 def test_the_same_legs_are_told_where_they_move_slowly() -> None:
     rng = np.random.default_rng(0)
     truth = Truth(armature=tuple(rng.uniform(0.005, 0.02, 3)), friction=tuple(rng.uniform(0.1, 0.8, 3)))

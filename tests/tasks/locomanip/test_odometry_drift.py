@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
 import rookery
@@ -17,6 +18,7 @@ def made(drift: float):
     return rookery.make("go2arm-loco-manipulation", N, seed=2, config=CONFIG, fixed={"observation_drift": drift})
 
 
+@pytest.mark.slow
 def test_goals_wander_with_the_base_and_nothing_else_does():
     still, drifting = made(0.0), made(0.5)
     terms = {t.name: t for t in still.groups["robot"].observation}

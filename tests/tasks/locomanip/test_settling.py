@@ -71,6 +71,7 @@ def test_a_correction_moves_the_arms_targets_alone(agents):
     assert change[:, :12].abs().max() == 0.0 and offset.abs().amax(1).min() > 1e-3
 
 
+@pytest.mark.slow
 def test_arms_that_hold_something_are_left_alone():
     env = rookery.make("go2arm-loco-manipulation", 48, seed=0)
     correct = env.correction()

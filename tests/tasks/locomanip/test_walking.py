@@ -177,6 +177,7 @@ def test_what_does_not_exist_is_named() -> None:
         walker(arm="airbot")
 
 
+@pytest.mark.slow
 def test_a_moving_arm_moves_and_a_held_one_does_not() -> None:
     spread = {}
     for motion in ("hold", "move"):

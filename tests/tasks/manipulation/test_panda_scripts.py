@@ -38,7 +38,7 @@ def episode(cls: type, n: int, seconds: float) -> tuple[VecEnv, dict[str, torch.
 @pytest.mark.parametrize(
     ("cls", "seconds", "least"),
     slow_but(
-        [(Lift, 3.5, 23), (Cabinet, 4.0, 22)],
+        [(Lift, 3.5, 23)],
         [(Lift, 3.5, 23), (Stack, 4.5, 22), (Cabinet, 4.0, 22), (Handover, 5.5, 22)],
     ),
 )

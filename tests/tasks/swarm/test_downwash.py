@@ -105,6 +105,7 @@ def test_errors_are_sorted_by_where_the_station_is():
     assert m["success"].tolist() == [0] * 12  # beside is too far
 
 
+@pytest.mark.slow
 def test_the_drones_above_fly_whatever_the_agents_do():
     env = make(16, upper="line", randomize="default", episode_s=4.0)
     t = env.task

@@ -74,6 +74,7 @@ def test_the_script_does_what_it_is_told(name):
     assert outcome(name, 32)["success"].mean() >= (0.6 if name == "serve" else 0.8)
 
 
+@pytest.mark.slow
 def test_after_its_hit_a_drone_is_told_to_go_elsewhere():
     env = rookery.make("volley-skill", 16, seed=1, config={"skill": "set", "after_s": 2.0, "episode_s": 5.0})
     task = env.task

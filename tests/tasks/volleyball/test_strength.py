@@ -127,6 +127,7 @@ def test_the_script_hears_how_late_its_commands_are():
     assert torch.equal(other(obs)["drone"], team(obs)["drone"])
 
 
+@pytest.mark.slow
 def test_a_bump_that_falls_short_is_followed_by_higher_ones():
     """By the ball's own highest point after each hit: rotors that are weak and slow reach 3.5 m as well."""
     env = rookery.make("volley-solo-bump", 4, seed=3, fixed={"thrust_coefficient": 0.85, "mass": 1.1, "rotor_lag": 1.5})

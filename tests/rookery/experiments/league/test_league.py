@@ -308,6 +308,7 @@ def test_a_league_that_another_process_has_gone_on_with_is_read_again(in_tmp: Pa
     assert (Path("league") / FILE).read_bytes() == before
 
 
+@pytest.mark.slow
 def test_candidates_and_best_responses_begin_from_a_policy_of_another_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
