@@ -5,8 +5,8 @@
 Each variant is a list of options of `rookery train`; "" is the preset. With --before, the first row is the preset of another
 checkout, trained and judged by that checkout's Python. Seeds are the outer loop and variants alternate, so that
 whatever else the machine does falls on all of them. After its training each policy is judged by `rookery eval` with other
-starts than those of the training. The result says, by variant, how many seeds reach the success asked for, and how long
-training took.
+starts than those of the training, with nominal physics and with the default randomization. The result says, by variant,
+how many seeds reach the success asked for, and how long training took.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def measure(python: str, task: str, options: list[str], seed: int, episodes: int
         trained = run(python, "train", task, "--seed", str(seed), "--out", out, *options)
         wall = time.perf_counter() - start
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        judged = run(python, "eval", out, "--episodes", str(episodes), "--seed", str(EVALUATION_SEED))
+        judge = ("eval", out, "--episodes", str(episodes), "--seed", str(EVALUATION_SEED))
+        judged = run(python, *judge)
+        randomized = run(python, *judge, "--randomize", "default")
     return {
         "seed": seed,
         "wall_s": wall,
@@ -55,6 +57,7 @@ def measure(python: str, task: str, options: list[str], seed: int, episodes: int
         "cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "steps": trained["steps"],
         "success": judged["success_rate"],
+        "success_default": randomized["success_rate"],
         "metrics": judged["metrics"],
     }
 
@@ -67,6 +70,7 @@ def summary(variant: str, runs: list[dict[str, Any]], wanted: float, base: list[
         "seeds": len(runs),
         "reached": sum(r["success"] >= wanted for r in runs),
         "least": min(r["success"] for r in runs),
+        "default": statistics.median(r["success_default"] for r in runs),
         "wall_s": statistics.median(r["wall_s"] for r in runs),
         "training_s": statistics.median(r["training_s"] for r in runs),
         "cpu_s": statistics.median(r["cpu_s"] for r in runs),
@@ -100,6 +104,7 @@ def main() -> None:
     command = f"python benchmarks/time_to_success.py {args.task} {before}{words} --seeds {args.seeds}"
     metrics = {
         "reached": f"seeds whose deterministic policy succeeds in at least {args.success} of {args.episodes} episodes",
+        "default": "median over seeds of the success in as many episodes with the default randomization",
         "wall_s": "median over seeds of the whole command `rookery train`, imports and making of worlds included, s",
         "ratio": "median over seeds of the command's wall time over that of the first variant with the same seed",
     }
@@ -108,6 +113,7 @@ def main() -> None:
         {"key": "seeds", "title": "seeds", "format": "d"},
         {"key": "reached", "title": f"reached {args.success}", "format": "d"},
         {"key": "least", "title": "least success", "format": ".3f"},
+        {"key": "default", "title": "success, default randomization", "format": ".3f"},
         {"key": "wall_s", "title": "command, s", "format": ".1f"},
         {"key": "training_s", "title": "training, s", "format": ".1f"},
         {"key": "cpu_s", "title": "processor time, s", "format": ".1f"},
