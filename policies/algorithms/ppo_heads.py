@@ -134,7 +134,8 @@ class Mixed(Gaussian):
             mask = self._nothing if allowed is None else allowed
             given = [x.flatten(0, 1).contiguous().numpy() for x in (outputs, mask, roll.gumbel[t], roll.noise[t], std)]
             written = [x[t].flatten(0, 1).numpy() for x in (roll.choice_log_probs, roll.action)]
-            draw(*[*given, self._sizes, *written])
+            arguments = [*given, self._sizes, *written]
+            draw(*arguments)
             return
         count, options = self.choices.count, self.choices.options
         roll.choice_log_probs[t] = log_probs = self.choices.log_probs(outputs[..., :options], allowed)

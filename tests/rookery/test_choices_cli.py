@@ -12,7 +12,6 @@ import onnxruntime as ort
 import pytest
 import shifting
 import torch
-from sampled import slow_but
 
 import rookery
 from rookery.cli.main import main
@@ -47,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", slow_but(KINDS[2:], KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_it_learns_and_every_command_takes_it(
     kind: str, runs: Runs, in_tmp: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,7 +65,7 @@ def test_it_learns_and_every_command_takes_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", slow_but(KINDS[2:], KINDS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_onnx_and_c_choose_as_torch_does_in_the_task(kind: str, runs: Runs, in_tmp: Path) -> None:
     """At all that is observed in 40 episodes, with the masks of that moment."""
     policies, contract = open_run(runs / kind)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sampled import slow_but
 
 import rookery
 from rookery.experiments.runs import open_run
@@ -145,7 +144,7 @@ def test_a_far_set_point_is_held_within_the_training(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("compensated", slow_but([True], [False, True]))
+@pytest.mark.parametrize("compensated", [False, True])
 def test_it_flies_to_set_points(folder: Path, compensated: bool) -> None:
     firmware = compiled(folder, *["-DCONFIG_ENABLE_THRUST_BAT_COMPENSATED"] * compensated)
     assert firmware.self_test() == 1

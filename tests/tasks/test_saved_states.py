@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled import slow_but
 
 import rookery
 from rookery.sim.env import Env
@@ -55,13 +56,11 @@ def difference(one: Play, other: Play, steps: int) -> str:
     return next((k for k, (x, y) in bits.items() if x.numpy().tobytes() != y.numpy().tobytes()), "")
 
 
-QUICK = (
-    "drone-track", "drone-race", "swarm-surround", "volley-1v1", "go2-velocity", "table-push", "hand-grasp",
-)  # fmt: skip
+QUICK = ("drone-track", "drone-race", "swarm-surround", "volley-1v1", "go2-velocity", "table-push", "hand-grasp")
 """Of each kind one or two; `test_common.py` has every task resume from a state, without a controller."""
 
 
-@pytest.mark.parametrize("task", [t if t in QUICK else pytest.param(t, marks=pytest.mark.slow) for t in TASKS])
+@pytest.mark.parametrize("task", slow_but(QUICK, TASKS))
 def test_a_saved_state_is_the_whole_state(task):
     one, other = Play(task, 1), Play(task, 2)
     for seed in range(BEFORE):

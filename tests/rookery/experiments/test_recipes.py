@@ -18,8 +18,10 @@ from rookery.experiments.reproduction import LEAST_WORLDS, UPDATES, Reproduction
 from rookery.experiments.runs import open_run
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.zoo import zoo
+from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.sac import SACConfig
 from rookery.policies.stages.perceptron import Perceptron
+from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.errors import RookeryError
 from rookery.tasks.drones.base import DroneTask
 from rookery.tasks.drones.hover import Hover, HoverConfig
@@ -232,10 +234,9 @@ def test_a_task_on_a_base_is_trained_as_the_family_of_this_package_is(base, fami
 @pytest.mark.parametrize(("scale", "worlds"), [(1e-3, 25), (1.0, 512), (1e-5, LEAST_WORLDS)])
 def test_a_short_stage_has_fewer_worlds_but_some_updates(scale, worlds):
     steps = 3_200_000
-    settings = preset("drone-hover")
-    config = dataclasses.replace(settings.algorithm_config, rollout_steps=32)
-    runner = dataclasses.replace(settings.runner, total_steps=steps)
-    short = scaled(dataclasses.replace(settings, num_envs=512, runner=runner, algorithm_config=config), scale)
+    runner = RunnerConfig(total_steps=steps)
+    config = PPOConfig(rollout_steps=32)
+    short = scaled(RunSettings("drone-hover", num_envs=512, runner=runner, algorithm_config=config), scale)
     assert short.runner.total_steps == steps * scale
     assert short.num_envs == worlds
     if worlds > LEAST_WORLDS:

@@ -155,10 +155,7 @@ def beating(port: int, autopilot: int) -> Iterator[None]:
         sender.close()
 
 
-ALIVE = [pytest.param(name, marks=() if name == "ROOKERY_ARDUPILOT" else pytest.mark.slow) for name in CODE]
-
-
-@pytest.mark.parametrize("variable", ALIVE)
+@pytest.mark.parametrize("variable", slow_but(["ROOKERY_ARDUPILOT"], CODE))
 @tried_again
 def test_the_check_passes_a_vehicle_of_ours(
     variable: str, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest

@@ -44,12 +44,12 @@ def begin_alike(ours: Flight, theirs: Flight) -> None:
         flight.clock.moment += flight.vehicle.period
 
 
+FLIGHT = (Flight, NativeFlight, "hover_program", 2.0, 1000)
+
+
 @pytest.mark.parametrize(
     ("of", "native", "fixture", "seconds", "count"),
-    [
-        (Flight, NativeFlight, "hover_program", 2.0, 1000),
-        pytest.param(Walk, NativeWalk, "walk_program", 2.0, 500, marks=pytest.mark.slow),
-    ],
+    slow_but([FLIGHT], [FLIGHT, (Walk, NativeWalk, "walk_program", 2.0, 500)]),
 )
 def test_both_runtimes_do_the_same(
     of: type[Flight], native: type[Flight], fixture: str, seconds: float, count: int, request: pytest.FixtureRequest
