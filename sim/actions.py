@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import Diverged, RookeryError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,9 +89,7 @@ def not_finite(group: str, world: int, observed: Mapping[str, Tensor] = {}, firs
                 f"the observation {name!r} of {group!r} is NaN or infinite, first in world {where}: look for a division by "
                 "zero in the task."
             )
-    return RookeryError(
-        f"actions of {group!r} contain NaN or infinity, first in world {first + world}: check the policy."
-    )
+    return Diverged(f"actions of {group!r} contain NaN or infinity, first in world {first + world}: check the policy.")
 
 
 def check_actions(env: Env, actions: dict[str, Tensor] | Tensor) -> dict[str, Tensor]:
@@ -138,12 +136,24 @@ def keep_choices(group: str, spec: ActionSpec, action: Tensor, clipped: Tensor) 
 
 
 def check_masks(task: str, groups: Mapping[str, Group], masks: Mapping[str, Tensor], worlds: int) -> None:
-    """Refuse masks that are not [N, A, C] bool for each group whose action is masked."""
+    """Refuse masks that are not [N, A, C] bool for each group whose action is masked.
+
+    Raises:
+        RookeryError: naming the group, and what was given.
+    """
     for name, group in groups.items():
+        if not group.action.masked:
+            continue
         shape = (worlds, group.count, group.action.options)
         mask = masks.get(name)
-        if group.action.masked and (mask is None or mask.shape != shape or mask.dtype is not torch.bool):
-            raise ValueError(f"{task}: action_mask must give {name!r} a bool tensor {list(shape)}.")
+        if mask is None:
+            had = ", ".join(map(repr, masks)) or "none"
+            raise RookeryError(
+                f"{task}: action_mask() has no mask of {name!r} (it has {had}): give it a bool tensor {shape}."
+            )
+        if mask.shape != shape or mask.dtype is not torch.bool:
+            given = f"{str(mask.dtype).removeprefix('torch.')} {tuple(mask.shape)}"
+            raise RookeryError(f"{task}: action_mask() must give {name!r} a bool tensor {shape}, got {given}.")
 
 
 def require_no_choices(action: ActionSpec, who: str, way_out: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
 import os
 import re
+import tempfile
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +41,15 @@ class MLflow(RunTracker):
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)
         uri = _store(state.get("uri"), mlflow.get_tracking_uri())
-        self._client: Any = MlflowClient(uri)
         self._made = -1.0  # iterations that it has already
-        if "id" in state:
-            self._id = state["id"]
-            self._made = self._client.get_run(self._id).data.metrics.get("run/iteration", -1.0)
-            self._client.update_run(self._id, status="RUNNING")
-        else:
-            self._id = self._begin(run)
+        with _one_at_a_time(uri):
+            self._client: Any = MlflowClient(uri)
+            if "id" in state:
+                self._id = state["id"]
+                self._made = self._client.get_run(self._id).data.metrics.get("run/iteration", -1.0)
+                self._client.update_run(self._id, status="RUNNING")
+            else:
+                self._id = self._begin(run)
         return Opened({"id": self._id, "uri": uri}, f"run {self._id} of {uri}")
 
     def _begin(self, run: TrackedRun) -> str:
@@ -52,8 +57,7 @@ class MLflow(RunTracker):
         from mlflow.entities import Param
 
         experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
-        known = self._client.get_experiment_by_name(experiment)
-        place = self._client.create_experiment(experiment) if known is None else known.experiment_id
+        place = self._experiment(experiment)
         tags = {"task": run.task, "algorithm": run.algorithm, "folder": str(run.folder.resolve())}
         tags |= {f"provenance.{k}": str(v) for k, v in run.provenance.items()}
         tags |= {"mlflow.source.git.commit": str(run.provenance.get("commit") or "").removesuffix("-dirty")}
@@ -63,6 +67,18 @@ class MLflow(RunTracker):
         for i in range(0, len(params), AT_ONCE):
             self._client.log_batch(begun, params=params[i : i + AT_ONCE])
         return begun
+
+    def _experiment(self, name: str) -> str:
+        """The id of an experiment, which is made where there is none; another process may make it at the same time."""
+        from mlflow.exceptions import MlflowException
+
+        if (known := self._client.get_experiment_by_name(name)) is None:
+            try:
+                return str(self._client.create_experiment(name))
+            except MlflowException:
+                if (known := self._client.get_experiment_by_name(name)) is None:
+                    raise
+        return str(known.experiment_id)
 
     def log(self, row: Mapping[str, float], steps: int) -> None:
         if row.get("run/iteration", self._made + 1.0) > self._made:
@@ -85,6 +101,20 @@ class MLflow(RunTracker):
     def close(self, ended: str) -> None:
         status = {"finished": "FINISHED", "interrupted": "KILLED", "failed": "FAILED", "": "FINISHED"}[ended]
         self._client.set_terminated(self._id, status)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(uri: str) -> Iterator[None]:
+    """Hold back the other processes of this machine that open the same database: MLflow makes its tables without a lock, and of
+    several trainings that begin together in a new folder, as those of a sweep, all but one would fail."""
+    if not uri.startswith("sqlite:"):
+        yield
+        return
+    database = os.path.abspath(uri.removeprefix("sqlite:///"))
+    place = Path(tempfile.gettempdir()) / f"rookery-mlflow-{os.getuid()}-{zlib.crc32(database.encode()):08x}.lock"
+    with open(place, "a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _store(kept: str | None, configured: str) -> str:

@@ -18,10 +18,12 @@ from rookery.sim.files import replace
 from rookery.sim.untrusted import read_json
 from rookery.sim.values import NONE
 
-__all__ = ["FILE", "Tracking"]
+__all__ = ["FILE", "Note", "Tracking"]
 
 FILE = "trackers.json"
 """In a run folder: by tracker, by what it finds the run again."""
+Note = Callable[[str], None]
+"""Takes a sentence for the user."""
 CLOSE_S = 60.0
 """s that trackers have at the end for what is left."""
 
@@ -37,7 +39,7 @@ class Tracking:
     """
 
     def __init__(
-        self, names: Iterable[str], run: TrackedRun, note: Callable[[str], None] | None = None, close_s: float = CLOSE_S
+        self, names: Iterable[str], run: TrackedRun, note: Note | None = None, close_s: float = CLOSE_S
     ) -> None:
         self.names = [name for name in dict.fromkeys(names) if name != NONE]
         self.run = run

@@ -22,6 +22,7 @@ from rookery.sim.files import flush, make_folder, replace
 from rookery.sim.untrusted import read_text
 
 Progress = Callable[[dict[str, Any]], None]
+Wanted = Callable[[], bool]
 PLAIN_LINE_EVERY_S = 5.0
 LOG_BYTES = 1 << 30
 """Largest log that is read."""

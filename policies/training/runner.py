@@ -13,23 +13,22 @@ from torch import Tensor
 
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.tracking.tracker import TrackedRun
-from rookery.policies.tracking.tracking import Tracking
+from rookery.policies.tracking.tracking import Note, Tracking
 from rookery.policies.training import checkpoint, store
 from rookery.policies.training.interruption import Interrupted, Interruption
 from rookery.policies.training.lock import RunLock
-from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog
+from rookery.policies.training.logging import EpisodeStatistics, Progress, RunLog, Wanted
 from rookery.policies.training.parts import join_parts, split_parts
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.settings import RunnerConfig
 from rookery.sim.buffers import under
 from rookery.sim.compiling import compiling_s
 from rookery.sim.envs.shard_states import ShardStates
-from rookery.sim.errors import ProcessLost, RookeryError
+from rookery.sim.errors import Diverged, ProcessLost, RookeryError
 from rookery.sim.threads import one_thread_each
 from rookery.sim.values import from_values, plain
 
 __all__ = ["Runner"]
-
 
 STOPS = (None, "success", "steps", "time")
 """Why training ends; None where it does not."""
@@ -103,18 +102,19 @@ class Runner:
         self._between = between
         self._reduction = reduction
         self._worlds = worlds
-        self._wanted: Callable[[], bool] = lambda: False  # whether to stop and save
+        self._wanted: Wanted = lambda: False  # whether to stop and save
         self.rank = reduction.rank
         self.alone = False
         algorithm.share(reduction)
         self._note_share()
 
-    def run(self, progress: Progress | None = None, wanted: Callable[[], bool] | None = None) -> str:
+    def run(self, progress: Progress | None = None, wanted: Wanted | None = None, note: Note | None = None) -> str:
         """Train until a stop criterion holds; the last state is always saved.
 
         Args:
             progress: called with the log row of each iteration; None shows them on the terminal.
             wanted: asked after each iteration whether to stop and save as after Ctrl-C; None where only signals say so.
+            note: called with what trackers say, from threads of theirs; None writes it to standard error.
 
         Returns:
             why it stopped: "steps", "success" or "time".
@@ -129,7 +129,7 @@ class Runner:
         last_save = -1
         with (
             RunLock(self.folder),
-            RunLog(self.folder, self.steps, self.config.total_steps, progress, self._tracking()) as log,
+            RunLog(self.folder, self.steps, self.config.total_steps, progress, self._tracking(note)) as log,
             Interruption() as interruption,
         ):
             if self._there is not None and checkpoint.complete(self.folder)[-1:] != self._there:
@@ -160,13 +160,12 @@ class Runner:
             self._refuse_loss()
         return stopped
 
-    def _tracking(self) -> Tracking:
+    def _tracking(self, note: Note | None) -> Tracking:
         """The trackers of this run."""
-        settings = {name: value for name, value in self.settings.items() if name not in ("task", "algorithm")}
-        origin = dict(self.contract.get("provenance", {}))
-        origin.pop("steps", None)
+        settings = {k: v for k, v in self.settings.items() if k not in ("task", "algorithm")}
+        origin = {k: v for k, v in self.contract.get("provenance", {}).items() if k != "steps"}
         run = TrackedRun(self.folder, self.steps, self.env.task_id, self.name, settings, origin)
-        return Tracking(self.config.trackers, run)
+        return Tracking(self.config.trackers, run, note)
 
     def _follow(self) -> str:
         """The loop of a process that is not of rank 0: it writes nothing, and hands over its part of what is saved."""
@@ -261,7 +260,7 @@ class Runner:
             samples *= sum(group.count for group in self.env.groups.values())
         diverged = [name for name, value in figures.items() if math.isnan(value)]
         if diverged:
-            raise RookeryError(
+            raise Diverged(
                 f"training diverged: {diverged[0]} is not a number after {self.steps} steps; lower the learning rate, "
                 "or look for rewards or observations without bounds."
             )

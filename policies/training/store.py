@@ -21,7 +21,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.stages.chain import StageChain
 from rookery.policies.stages.earlier import chain_of_network, renamed
 from rookery.policies.stages.module import Module, refuse_untrusted
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import Diverged, RookeryError
 from rookery.sim.files import make_folder, replace
 from rookery.sim.untrusted import parse_json, read_json, read_safetensors
 
@@ -79,11 +79,11 @@ def sound(policies: dict[str, Policy]) -> dict[str, Policy]:
     """The same policies, none of which holds NaN: the last gradient step before a checkpoint shows in no figure.
 
     Raises:
-        RookeryError: one does.
+        Diverged: one does.
     """
     for name, policy in policies.items():
         if fault := policy.fault():
-            raise RookeryError(
+            raise Diverged(
                 f"training diverged: the policy of {name!r} holds {fault}, and is not saved: begin from what was saved "
                 "before with --init and a lower learning rate, or look for rewards or observations without bounds."
             )

@@ -56,11 +56,13 @@ class Args:
         str, tyro.conf.arg(metavar="NAME", help="random, grid, or optuna (pip install 'rookery[optuna]').")
     ] = "random"
     metric: Annotated[
-        str,
+        str | None,
         tyro.conf.arg(
-            metavar="NAME", help="success, return, or a column of progress.csv; auto: success where the task has it."
+            metavar="NAME",
+            help="success, return, or a column of progress.csv; by default success where the task has it. A sweep that goes on "
+            "may have another one.",
         ),
-    ] = "auto"
+    ] = None
     minimize: Annotated[bool, tyro.conf.arg(help="Less of the metric is better.")] = False
     steps: Annotated[
         float | None, tyro.conf.arg(metavar="N", help="Control steps of a trial; by default the preset's.")
@@ -99,6 +101,7 @@ def run(args: Args) -> int:
     """Sweep, and print the table."""
     if args.concurrent is not None and args.concurrent < 1:
         raise RookeryError(f"--concurrent must be at least 1, got {args.concurrent}.")
+    from rookery.experiments.sweep.trial import BAD
     from rookery.kernels import announce_compiling
 
     sweep = _resumed(args) if args.resume is not None else _begun(args)
@@ -119,7 +122,7 @@ def run(args: Args) -> int:
         print_json(rows)
     else:
         show(sweep, rows)
-    if all(row["status"] == "failed" for row in rows):
+    if all(row["status"] in BAD for row in rows):
         raise RookeryError(
             f"all {len(rows)} trials failed; the first one: {rows[0]['reason'] if rows else 'none began'}"
         )
@@ -132,6 +135,7 @@ def _begun(args: Args) -> SettingsSweep:
 
     from rookery.experiments.recipes import preset, varied
     from rookery.experiments.settings import RunSettings, read_settings
+    from rookery.experiments.sweep.objective import AUTO
     from rookery.experiments.sweep.space import read_space
     from rookery.experiments.sweep.sweep import SAMPLERS, SCHEDULERS, SettingsSweep, SweepPlan
     from rookery.sim.trust import remember
@@ -158,7 +162,7 @@ def _begun(args: Args) -> SettingsSweep:
         base = dataclasses.replace(base, device=args.device)
     remember(args.task)
     samples = 16 if args.samples is None else args.samples
-    plan = SweepPlan(base, space, samples, args.scheduler, args.sampler, args.metric, args.minimize, args.seed)
+    plan = SweepPlan(base, space, samples, args.scheduler, args.sampler, args.metric or AUTO, args.minimize, args.seed)
     sweep = SettingsSweep(plan, args.out or Path("runs") / "sweeps" / args.task.rpartition(":")[2])
     sweep.check()
     return sweep
@@ -175,8 +179,6 @@ def _resumed(args: Args) -> SettingsSweep:
         "space",
         "scheduler",
         "sampler",
-        "metric",
-        "minimize",
         "steps",
         "algorithm",
         "config",
@@ -184,10 +186,10 @@ def _resumed(args: Args) -> SettingsSweep:
         "seed",
         "out",
     )
-    for name in kept:
+    for name in kept if args.metric is not None else (*kept, "minimize"):
         if getattr(args, name) != getattr(like, name):
             raise RookeryError(f"--resume keeps the sweep's own settings: leave out --{name}, or start a new sweep.")
-    sweep = open_sweep(args.resume, args.samples)
+    sweep = open_sweep(args.resume, args.samples, args.metric, args.minimize)
     if args.task not in (None, sweep.plan.base.task):
         raise RookeryError(
             f"{args.resume} is a sweep of {sweep.plan.base.task}, not of {args.task}: leave {args.task} out."
@@ -218,6 +220,7 @@ def show(sweep: SettingsSweep, rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     from rookery.experiments.sweep.table import best_of
+    from rookery.experiments.sweep.trial import BAD
 
     console = Console(highlight=False, soft_wrap=True)
     names = list(sweep.plan.space.dimensions)
@@ -231,8 +234,8 @@ def show(sweep: SettingsSweep, rows: list[dict[str, Any]]) -> None:
     if len(rows) > MOST_SHOWN:
         console.print(f"and {len(rows) - MOST_SHOWN} more in {sweep.folder / 'table.csv'}")
     for row in rows:
-        if row["status"] == "failed":
-            console.print(f"trial {row['trial']} failed: {row['reason']}", markup=False)
+        if row["status"] in BAD:
+            console.print(f"trial {row['trial']} {row['status']}: {row['reason']}", markup=False)
     best = best_of(rows)
     if best is not None:
         console.print(f"best: [bold]{best['run']}[/]")

@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import socket
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,9 @@ LOST_S = 10.0
 """s without an answer after which the head counts as gone."""
 RETURN_S = 300.0
 """s that a training waits for machines in place of lost ones, without which its workers do not fit."""
+LONGEST_FOLDER = 40
+"""Letters of the folder for temporary files with which the names of Ray's sockets in it fit into the 107 of an address; jobs of
+a cluster often have a longer one."""
 STORE_BYTES = 100_000_000
 """Of a local cluster's shared memory, which hardly anything goes through."""
 
@@ -97,8 +101,16 @@ class Cluster:
         if self.address == "local":
             if needed > usable_cores():
                 raise self._too_few(usable_cores(), "this machine")
-            own = {"num_cpus": max(1, round(needed + 0.499)), "object_store_memory": STORE_BYTES}
-            ray.init(address="local", include_dashboard=False, **own, **quiet)
+            own: dict[str, Any] = {"num_cpus": max(1, round(needed + 0.499)), "object_store_memory": STORE_BYTES}
+            if len(tempfile.gettempdir()) > LONGEST_FOLDER and "RAY_TMPDIR" not in os.environ:
+                own["_temp_dir"] = "/tmp/ray"
+            try:
+                ray.init(address="local", include_dashboard=False, **own, **quiet)
+            except Exception as error:  # of several kinds, by what is missing
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                raise RookeryError(
+                    f"Ray does not start on this machine ({reason:.200}): put that right, or do without several processes."
+                ) from error
             return self
         self._check_address()
         try:
@@ -305,6 +317,8 @@ class Cluster:
         if self._answered == -math.inf:
             self._answered = now  # it has answered, or there would be no connection
         if self._answered + LOST_S < now:
+            if self.address == "local":
+                raise RookeryError(f"the processes of Ray on this machine have ended: {then}.")
             raise RookeryError(f"the head of the Ray cluster at {self._head()} has ended: start it again and {then}.")
 
     def _head_answers(self) -> bool:

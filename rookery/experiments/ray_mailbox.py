@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from rookery.sim.errors import ProcessLost
+
 
 class Letters:
     """Messages between workers and the command, in a process of Ray's."""
 
     def __init__(self) -> None:
         self.waiting: list[dict[str, Any]] = []
+        self.notes: list[str] = []
         self.stopping = False
         self.end: dict[str, Any] | None = None
         self.failure = ""
@@ -22,6 +25,14 @@ class Letters:
         rows = self.waiting
         self.waiting = []
         return rows
+
+    def note(self, sentence: str) -> None:
+        self.notes.append(sentence)
+
+    def take_notes(self) -> list[str]:
+        notes = self.notes
+        self.notes = []
+        return notes
 
     def stop(self) -> None:
         self.stopping = True
@@ -47,13 +58,29 @@ class WorkerMailbox:
         self.actor = actor
         self._reply: Any = None
         self._asked: dict[str, Any] = {}
+
+    def _get(self, reply: Any) -> Any:
+        """The reply.
+
+        Raises:
+            ProcessLost: the process that keeps the messages is gone.
+        """
         import ray
 
-        self._get = ray.get
+        try:
+            return ray.get(reply)
+        except ray.exceptions.RayError as error:
+            raise ProcessLost(
+                "the process of Ray that carries the workers' messages was lost: go on by --resume from the newest checkpoint."
+            ) from error
 
     def put(self, row: dict[str, Any]) -> None:
         """A row of the log, by the worker of rank 0; it does not wait."""
         self._reply = self.actor.put.remote(row)
+
+    def note(self, sentence: str) -> None:
+        """A sentence for the user, from any thread; it does not wait."""
+        self.actor.note.remote(sentence)
 
     def wanted(self) -> bool:
         """True once the command wants to stop, as the reply to the latest row says."""
@@ -73,10 +100,17 @@ class WorkerMailbox:
 
     def rows(self, wait: bool = True) -> list[dict[str, Any]]:
         """All rows since the last call; without `wait` those of an earlier question, where its answer is there."""
+        return self._new("take", wait)
+
+    def notes(self, wait: bool = True) -> list[str]:
+        """The sentences since the last call, as `rows`."""
+        return self._new("take_notes", wait)
+
+    def _new(self, method: str, wait: bool) -> list[Any]:
         if not wait:
-            return self._answered("take") or []
-        before: list[dict[str, Any]] = self._get(self._asked.pop("take")) if "take" in self._asked else []
-        return before + self._get(self.actor.take.remote())
+            return self._answered(method) or []
+        before: list[Any] = self._get(self._asked.pop(method)) if method in self._asked else []
+        return before + self._get(getattr(self.actor, method).remote())
 
     def result(self) -> dict[str, Any] | None:
         """The result of a training that has ended; None before."""

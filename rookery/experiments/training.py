@@ -22,9 +22,10 @@ from rookery.making import full_config
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.datasets.schema import META
 from rookery.policies.tracking.trackers import absolute_tracker
+from rookery.policies.tracking.tracking import Note
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interrupted
-from rookery.policies.training.logging import Progress, Terminal
+from rookery.policies.training.logging import Progress, Terminal, Wanted
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.roles import Roles
 from rookery.policies.training.runner import Runner
@@ -60,12 +61,14 @@ class Training:
         self.runner.algorithm.close()
         self.runner.env.close()
 
-    def run(self, progress: Progress | None = None, wanted: Callable[[], bool] | None = None) -> dict[str, Any]:
+    def run(
+        self, progress: Progress | None = None, wanted: Wanted | None = None, note: Note | None = None
+    ) -> dict[str, Any]:
         """Train until a stop criterion holds or Ctrl-C; in each case everything is saved, and the environment closed.
 
         Args:
             progress: called with the log row of each iteration; None shows them on the terminal, and says how to resume.
-            wanted: asked after each iteration whether to stop and save, see `Runner.run`.
+            wanted, note: see `Runner.run`.
 
         Returns:
             run, task, algorithm, steps, seconds, success (of the latest episodes, with exploration; None where there are
@@ -78,7 +81,7 @@ class Training:
             terminal.start()
             progress = terminal.show
         try:
-            stopped = runner.run(progress, wanted)
+            stopped = runner.run(progress, wanted, note)
         except Interrupted:
             stopped = "interrupt"
         except Exception as error:

@@ -149,23 +149,26 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
     terminal.start()
     try:
         with Interruption() as interruption:
-            letters = {"mailbox": mailbox.actor}
-            training = cluster.begin_training(_work, order | letters, storage, RESTARTS, order["backend"])
-            told = False
-            while (failure := cluster.failure(training)) is None:
-                time.sleep(LOOK_S)
-                cluster.check_head(_way_on(folder))
-                shortage.look()
-                if interruption.wanted and not told:
-                    told = True
-                    mailbox.stop()
-                for row in mailbox.rows(wait=False):
-                    terminal.show(row)
-                if mailbox.error(wait=False):
-                    break
-        for row in mailbox.rows():
-            terminal.show(row)
-        result, error = mailbox.result(), mailbox.error()
+            try:
+                letters = {"mailbox": mailbox.actor}
+                training = cluster.begin_training(_work, order | letters, storage, RESTARTS, order["backend"])
+                told = False
+                while (failure := cluster.failure(training)) is None:
+                    time.sleep(LOOK_S)
+                    cluster.check_head(_way_on(folder))
+                    shortage.look()
+                    if interruption.wanted and not told:
+                        told = True
+                        mailbox.stop()
+                    _show(terminal, mailbox, wait=False)
+                    if mailbox.error(wait=False):
+                        break
+                _show(terminal, mailbox, wait=True)
+                result, error = mailbox.result(), mailbox.error()
+            except RookeryError:
+                if interruption.wanted and checkpoint.complete(folder):
+                    return _stopped_with_ray(order)
+                raise
     finally:
         terminal.stop()
         shutil.rmtree(storage, ignore_errors=True)
@@ -177,6 +180,26 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
             f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {_way_on(folder)}."
         )
     return result
+
+
+def _stopped_with_ray(order: dict[str, Any]) -> dict[str, Any]:
+    """The result where a signal to the whole process group, such as that of `timeout`, has ended Ray's own processes too, once
+    the workers had saved: they cannot tell any more."""
+    settings = RunSettings.from_values(order["settings"])
+    state = checkpoint.read_state(checkpoint.newest(Path(order["folder"])))
+    return {
+        "run": order["folder"], "task": settings.task, "algorithm": settings.algorithm, "steps": state["steps"],
+        "seconds": state["seconds"], "success": None, "randomization_share": None, "figures": {}, "stopped": "interrupt",
+        "interrupted": True,
+    }  # fmt: skip
+
+
+def _show(terminal: Terminal, mailbox: WorkerMailbox, wait: bool) -> None:
+    """Show what came from the workers."""
+    for row in mailbox.rows(wait):
+        terminal.show(row)
+    for sentence in mailbox.notes(wait):
+        print(f"rookery: {sentence}", file=sys.stderr, flush=True)
 
 
 class _Shortage:
@@ -222,7 +245,7 @@ def _train_together(order: dict[str, Any]) -> None:
     mailbox = WorkerMailbox(order["mailbox"])
     try:
         training = _joined(order, Roles(reduction.rank, reduction.size, order["staleness"]), reduction)
-        result = training.run(mailbox.put, mailbox.wanted)
+        result = training.run(mailbox.put, mailbox.wanted, mailbox.note)
     except RookeryError as error:
         mailbox.fail(str(error))
         raise

@@ -5,14 +5,25 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rookery.making import make
 from rookery.policies.training.logging import LOG_BYTES
+from rookery.sim.errors import unknown
 from rookery.sim.untrusted import read_text
 
-__all__ = ["SHARE", "column_of", "objective", "read_progress"]
+if TYPE_CHECKING:
+    from rookery.experiments.settings import RunSettings
+
+__all__ = ["AUTO", "SHARE", "check_metric", "column_of", "objective", "read_progress"]
 
 SHARE = 0.1
 """Part of the steps made so far, the latest, over which a figure is averaged."""
+PLAIN = (
+    "return", "length", "episodes", "steps", "iteration", "seconds", "samples_per_s", "collect_s", "learn_s", "error", "reward",
+    "randomization_share",
+)  # fmt: skip
+"""Columns of progress.csv that are no metric of a task, nor of a group or a term, whose names have a slash."""
 AUTO = "auto"
 """Success where the task has it, and the return elsewhere."""
 Row = dict[str, float]
@@ -38,6 +49,22 @@ def column_of(metric: str, rows: list[Row]) -> str:
     if metric == AUTO:
         metric = "success" if any("metric/success" in row for row in rows) else "return"
     return "metric/success" if metric == "success" else metric
+
+
+def check_metric(base: RunSettings, metric: str) -> None:
+    """Refuse, before anything is trained, a metric that no trial can have. Names with a slash other than `metric/...` depend on
+    the algorithm, and are looked for in progress.csv.
+
+    Raises:
+        RookeryError: naming it.
+    """
+    if metric == AUTO or metric in PLAIN or ("/" in metric and not metric.startswith("metric/")):
+        return
+    env = make(base.task, 1, engine=base.engine, config=base.training_config, shards=1)
+    known = [f"metric/{name}" for name in env.metrics()]
+    env.close()
+    if metric not in known and not (metric == "success" and "metric/success" in known):
+        raise unknown("--metric", metric, [AUTO, *(["success"] if "metric/success" in known else []), "return", *known])
 
 
 def objective(rows: list[Row], metric: str, steps: float) -> float | None:

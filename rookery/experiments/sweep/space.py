@@ -240,6 +240,11 @@ def _dimension(name: str, table: Mapping[str, Any]) -> SweptInterval | SweptChoi
             raise RookeryError(
                 f"{name} needs its values alone, {name} = {{values = [0.98, 0.99]}}, got {dict(table)!r}."
             )
+        if tables := [v for v in values if isinstance(v, Mapping)]:
+            raise RookeryError(
+                f"{name} needs values that are no tables, got {dict(table)!r}: give each setting in them a table of its own, "
+                f"such as [{name}] {next(iter(tables[0]), 'NAME')} = {{values = [...]}}."
+            )
         return SweptChoice(tuple(tuple(v) if isinstance(v, list) else v for v in values))
     low, high, log = table.get("low"), table.get("high"), table.get("log", False)
     numbers = all(isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x) for x in (low, high))

@@ -16,8 +16,9 @@ from typing import Any
 from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.runs import write_json
 from rookery.experiments.settings import RunSettings
+from rookery.experiments.sweep.objective import check_metric
 from rookery.experiments.sweep.space import Point, SweepSpace, SweptChoice, SweptInterval
-from rookery.experiments.sweep.trial import Trial, TrialOrder, for_tune, run_trial
+from rookery.experiments.sweep.trial import BAD, OPEN, Trial, TrialOrder, for_tune, run_trial
 from rookery.policies.training.lock import RunLock, is_unused
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError
@@ -117,15 +118,19 @@ class SweepPlan:
         return plain | {"base": self.base.to_values(), "space": self.space.to_values()}
 
 
-def open_sweep(folder: Path, samples: int | None = None) -> SettingsSweep:
+def open_sweep(
+    folder: Path, samples: int | None = None, metric: str | None = None, minimize: bool = False
+) -> SettingsSweep:
     """A sweep that goes on.
 
     Args:
         folder: of the sweep.
         samples: another number of trials; None keeps it.
+        metric: another one; None keeps it.
+        minimize: less of the other metric is better.
 
     Raises:
-        RookeryError: there is no sweep in the folder.
+        RookeryError: there is no sweep in the folder, or no such metric.
     """
     try:
         values = dict(read_json(folder / FILE))
@@ -139,7 +144,11 @@ def open_sweep(folder: Path, samples: int | None = None) -> SettingsSweep:
     begun = SettingsSweep(plan, folder).numbers()
     if samples is not None and samples < len(begun):
         raise RookeryError(f"{folder} has {len(begun)} trials already: give --samples {len(begun)} or more.")
-    return SettingsSweep(plan if samples is None else dataclasses.replace(plan, samples=samples), folder)
+    plan = plan if samples is None else dataclasses.replace(plan, samples=samples)
+    if metric is not None:
+        plan = dataclasses.replace(plan, metric=metric, minimize=minimize)
+        check_metric(plan.base, metric)
+    return SettingsSweep(plan, folder)
 
 
 class SettingsSweep:
@@ -174,6 +183,7 @@ class SettingsSweep:
             raise RookeryError(f"{self.folder} is not empty: choose another --out{more}.")
         with tempfile.TemporaryDirectory(prefix="rookery-sweep-") as scratch:
             self.plan.space.check(self.plan.base, Path(scratch))
+        check_metric(self.plan.base, self.plan.metric)
         self.plan.points()
 
     def save(self) -> None:
@@ -224,7 +234,7 @@ class SettingsSweep:
         from ray import tune
 
         search, names, count = self._search(at_once)
-        if not any(self.trial(number).read()[1] in ("", "running") for number in names.numbers):
+        if not any(self.trial(number).read()[1] in OPEN for number in names.numbers):
             return  # all is done
         watching = _watch(self, names, show)
         plan = self.plan
@@ -305,7 +315,7 @@ class SettingsSweep:
         from rookery.experiments.sweep.table import row_of
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        open_ones = [i for i, (_, status, _) in begun.items() if status == "running"]
+        open_ones = [i for i, (_, status, _) in begun.items() if status in OPEN]
         search = OptunaSearch(
             OptunaSearch.convert_search_space(self._domains()),
             metric="objective", mode=self._mode, sampler=optuna.samplers.TPESampler(seed=self.plan.seed + len(begun)),
@@ -383,24 +393,36 @@ def _watch(sweep: SettingsSweep, names: _Names, show: Callable[[str], None]) -> 
     """The callback of Ray Tune that shows reports and writes down how trials ended."""
     from ray import tune
 
+    shown = {number: len(sweep.trial(number).sentences()) for number in sweep.numbers()}
+
     class Watch(tune.Callback):  # type: ignore[misc]
         """Made here, as its base class takes a second to import."""
 
         def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
             if "objective" in result:
                 show(f"trial {names(trial)}: {result['objective']:.4g} after {result['steps']:,} steps")
+            self._repeat(trial)
+
+        def _repeat(self, trial: Any) -> None:
+            """Show what the trackers of a trial have said since the last call."""
+            number = int(names(trial))
+            sentences = sweep.trial(number).sentences()
+            for sentence in sentences[shown.get(number, 0) :]:
+                show(f"trial {number}: {sentence}")
+            shown[number] = len(sentences)
 
         def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
             own = sweep.trial(int(names(trial)))
             point, status, reason = own.read()
             if status == "running":
                 own.note(point, "stopped")
-            if status == "failed":
-                show(f"trial {names(trial)} failed: {reason}")
+            if status in BAD:
+                show(f"trial {names(trial)} {status}: {reason}")
+            self._repeat(trial)
 
         def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
             own = sweep.trial(int(names(trial)))
-            if own.read()[1] == "failed":
+            if own.read()[1] in BAD:
                 return
             last = (str(trial.error_file and Path(trial.error_file).read_text()).strip().splitlines() or [""])[-1]
             own.note(own.read()[0], "failed", f"its process was lost {LOSSES + 1} times ({last:.200})")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.experiments.sweep.objective import column_of, objective, read_progress
+from rookery.experiments.sweep.trial import BAD
 from rookery.sim.files import replace
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def rows_of(sweep: SettingsSweep) -> list[dict[str, Any]]:
 
 
 def best_of(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The best trial that has not failed; None without one."""
-    good = [row for row in rows if row["objective"] is not None and row["status"] != "failed"]
+    """The best trial that has not failed or diverged; None without one."""
+    good = [row for row in rows if row["objective"] is not None and row["status"] not in BAD]
     return good[0] if good else None
 
 

@@ -6,6 +6,7 @@ All that a sweep knows lies in its folder, so that a sweep killed at any moment 
     trials/007/             the run folder of a trial
     trials/007.json         its point, and how it ended
     trials/007.toml         its ranges of the randomization, where the space has some
+    trials/007.txt          what its trackers have said
 """
 
 from __future__ import annotations
@@ -24,11 +25,15 @@ from rookery.experiments.runs import write_json
 from rookery.experiments.sweep.objective import column_of, objective, read_progress
 from rookery.experiments.sweep.space import Point, SweepSpace
 from rookery.sim.devices import nth_device
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import Diverged, RookeryError
 from rookery.sim.untrusted import read_json
 
-__all__ = ["Trial", "TrialOrder", "as_point", "for_tune", "run_trial"]
+__all__ = ["BAD", "OPEN", "Trial", "TrialOrder", "as_point", "for_tune", "run_trial"]
 
+OPEN = ("", "running", "failed")
+"""Statuses of trials that are begun, or gone on with, when a sweep goes on."""
+BAD = ("failed", "diverged")
+"""Statuses of trials that have no policy to be ranked."""
 OWNER = "trial.txt"
 """Beside a checkpoint that changes hands: the number of the trial that made it."""
 LEFT_S = 180.0
@@ -73,11 +78,22 @@ class Trial:
         self.run = folder / "trials" / f"{number:03d}"
         self.note_file = self.run.with_suffix(".json")
         self.ranges = self.run.with_suffix(".toml")
+        self.said = self.run.with_suffix(".txt")
 
     def note(self, point: Point, status: str, reason: str = "") -> None:
-        """Write down the trial's point and how it stands: "running", "done", "stopped" (by the scheduler) or "failed"."""
+        """Write down the trial's point and how it stands: "running", "done", "stopped" (by the scheduler), "diverged", or
+        "failed" for another reason, which need not come again."""
         self.run.parent.mkdir(parents=True, exist_ok=True)
         write_json(self.note_file, {"point": point, "status": status, "reason": reason})
+
+    def say(self, sentence: str) -> None:
+        """Keep what a tracker says: Ray shows nothing that its processes print."""
+        with open(self.said, "a", encoding="utf-8") as file:
+            file.write(sentence + "\n")
+
+    def sentences(self) -> list[str]:
+        """All that was said in this trial."""
+        return self.said.read_text(encoding="utf-8").splitlines() if self.said.exists() else []
 
     def read(self) -> tuple[Point, str, str]:
         """Point, status and reason; status "" for a trial that has not begun.
@@ -131,20 +147,22 @@ def run_trial(config: Point, order: TrialOrder) -> None:
     _, status, _ = trial.read()
     given = tune.get_checkpoint() if order.population else None
     try:
-        if given is None and status in ("done", "stopped", "failed"):
+        if given is None and status not in OPEN:
             _report_again(trial, order, status)
             return
         if status != "running" or order.population:
             trial.note(point, "running")
         _train(trial, point, order, given)
         trial.note(point, "done")
+    except Diverged as error:
+        trial.note(point, "diverged", str(error))
     except RookeryError as error:
         trial.note(point, "failed", str(error))
 
 
 def _report_again(trial: Trial, order: TrialOrder, status: str) -> None:
     """The reports of a trial that a sweep before has finished, from which the scheduler learns as it did then."""
-    if status == "failed":
+    if status in BAD:
         return
     rows = read_progress(trial.run)
     every = max(1, len(rows) // REPORTS)
@@ -173,11 +191,11 @@ def _train(trial: Trial, point: Point, order: TrialOrder, given: Any) -> None:
 
     if not checkpoint.complete(trial.run):
         shutil.rmtree(trial.run, ignore_errors=True)  # killed before its first checkpoint
-        start(settings, trial.run, saved=saved).run(lambda row: None)
+        start(settings, trial.run, saved=saved).run(lambda row: None, note=trial.say)
     elif checkpoint.steps_of(checkpoint.newest(trial.run)) >= settings.runner.total_steps:
         saved(checkpoint.newest(trial.run))
     else:
-        resume(trial.run, saved=saved, device=device).run(lambda row: None)
+        resume(trial.run, saved=saved, device=device).run(lambda row: None, note=trial.say)
 
 
 def _wait_for(run: Path) -> None:
@@ -218,7 +236,10 @@ def _report(trial: Trial, order: TrialOrder, steps: int, path: Path | None) -> N
     if value is None:
         if any("episodes" in row for row in rows):
             known = sorted({name for row in rows for name in row})
-            raise RookeryError(f"progress.csv has no column {column!r}: give --metric one of {', '.join(known)}.")
+            raise RookeryError(
+                f"progress.csv has no column {column!r}: go on with the sweep by --resume, and --metric as one of "
+                f"{', '.join(known)}."
+            )
         return  # no episode has ended yet
     figures = {"objective": value, "steps": steps}
     if path is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -121,6 +122,33 @@ def test_a_head_that_does_not_answer_counts_as_gone_after_a_while(monkeypatch: p
     clock[0] = 1003.0 + LOST_S
     with pytest.raises(RookeryError, match=r"the head of the Ray cluster at 127\.0\.0\.1:9 has ended: start it again"):
         cluster.ended("reply")
+
+
+def test_a_long_folder_for_temporary_files_is_none_for_rays_sockets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs of a cluster have folders of their own, with long names; an address of a socket has 107 letters."""
+    begun: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "rookery.experiments.ray_cluster._ray", lambda: SimpleNamespace(init=lambda **how: begun.append(how))
+    )
+    monkeypatch.delenv("RAY_TMPDIR", raising=False)
+    for folder, given in ((tmp_path / ("x" * 90), "/tmp/ray"), (Path("/tmp"), None)):
+        folder.mkdir(exist_ok=True)
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        Cluster("local", 1, 1.0).__enter__()
+        assert begun.pop().get("_temp_dir") == given
+
+
+def test_ray_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**how: Any) -> None:
+        raise OSError("no room for sockets\nand more")
+
+    monkeypatch.setattr("rookery.experiments.ray_cluster._ray", lambda: SimpleNamespace(init=fail))
+    with pytest.raises(
+        RookeryError, match=r"Ray does not start on this machine \(no room for sockets\): put that right"
+    ):
+        Cluster("local", 1, 1.0).__enter__()
 
 
 def clock_and_head(monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], list[bool]]:

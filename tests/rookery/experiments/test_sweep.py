@@ -134,6 +134,7 @@ def test_ranges_of_a_space_change_those_of_the_preset(tmp_path: Path, preset: st
         ("[ppo]\ngamma = {values = [0.9], low = 0.1}", "gamma needs its values alone"),
         ("task = {values = ['drone-hover', 'drone-track']}", "task is the same in all trials"),
         ("task = 'drone-hover'\n[ppo]\ngamma = {values = [0.9]}", "leave it out"),
+        ("[train_overrides]\nreward = {values = [{ang_vel = -0.1}, {ang_vel = 0.0}]}", "a table of its own, such as [train"),
         ("[ppo\n", "is not TOML"),
     ],
 )  # fmt: skip
@@ -361,6 +362,23 @@ def test_an_opened_sweep_is_the_one_that_was_written(tmp_path: Path) -> None:
             open_sweep(sweep.folder)
 
 
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [("sucess", "did you mean 'success'"), ("error_m", "metric/error_m"), ("metric/crsh", "metric/crash")],
+)
+def test_a_metric_that_no_trial_can_have_is_refused_before_anything_is_trained(
+    metric: str, said: str, in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(_words(in_tmp, "--metric", metric)) == 2
+    assert said in capsys.readouterr().err
+    assert not (in_tmp / "s").exists()
+    sweep = sweep_of(in_tmp, scheduler="none", metric="return", seed=3)
+    with pytest.raises(RookeryError, match="metric"):
+        open_sweep(sweep.folder, metric=metric)
+    assert open_sweep(sweep.folder, metric="metric/error_m", minimize=True).plan.minimize
+    assert open_sweep(sweep.folder, metric="drone/value_loss").plan.metric == "drone/value_loss"
+
+
 # Whole sweeps
 
 
@@ -471,3 +489,53 @@ def test_a_trial_that_fails_is_shown_and_the_others_go_on(in_tmp: Path, capsys: 
     assert {row["status"] for row in table} >= {"failed"} and any(row["status"] != "failed" for row in table)
     assert all(row["reason"] for row in table if row["status"] == "failed")
     assert "failed: " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_trial_that_failed_goes_on_and_one_that_diverged_does_not(
+    in_tmp: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk or a wrong metric need not be there the next time; the same settings diverge again."""
+    text = TINY.replace("rollout_steps = 8", "rollout_steps = 8\nlearning_rate = {values = [1e-3, 1e30]}")
+    words = ("--sampler", "grid", "--scheduler", "none", "--metric", "drone/value_los")
+    assert main(_words(in_tmp, *words, text=text)) == 2
+    assert "go on with the sweep by --resume, and --metric as one of" in capsys.readouterr().err
+    again = ["sweep", "--resume", "s", "--concurrent", "1"]
+    assert main([*again, "--metric", "drone/value_loss", "--minimize"]) == 0
+    assert [row["status"] for row in _table(in_tmp)] == ["done", "diverged"]
+    diverged = (in_tmp / "s" / "trials" / "001" / "progress.csv").read_text()
+    assert main(again) == 0
+    assert (in_tmp / "s" / "trials" / "001" / "progress.csv").read_text() == diverged
+
+
+@pytest.mark.slow
+def test_trackers_of_trials_are_heard(in_tmp: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each trial has a run in a database that none of them has made before, and what trackers say is shown."""
+    pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
+    (in_tmp / "loud.py").write_text(LOUD)
+    text = TINY + RATES + '[runner]\ntrackers = ["mlflow", "loud.py:Loud"]\n'
+    words = _words(in_tmp, "--samples", "2", "--scheduler", "none", text=text)
+    words[words.index("--concurrent") + 1] = "2"
+    assert main(words) == 0
+    said = capsys.readouterr().err
+    for number in range(2):
+        assert re.search(rf"trial {number}: .*loud\.py:Loud: upstairs", said)
+        assert "mlflow" in json.loads((in_tmp / "s" / "trials" / f"{number:03d}" / "trackers.json").read_text())
+    assert "failed" not in said
+
+
+LOUD = """
+from rookery.policies.tracking.tracker import Opened, RunTracker
+
+class Loud(RunTracker):
+    def open(self, run, state):
+        return Opened({"id": "1"}, "upstairs")
+    def log(self, row, steps):
+        pass
+    def evaluated(self, figures, steps):
+        pass
+    def video(self, file, name, steps):
+        pass
+    def close(self, ended):
+        pass
+"""

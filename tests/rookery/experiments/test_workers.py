@@ -319,6 +319,19 @@ def test_a_lost_worker_is_replaced_and_ctrl_c_saves(
 
 
 @pytest.mark.slow
+def test_a_signal_to_the_whole_group_saves_and_says_so(tmp_path: Path) -> None:
+    """That of `timeout` and of batch systems also ends Ray's own processes, which know nothing of a training."""
+    folder = tmp_path / "run"
+    process = _begun(folder)
+    _wait_for(lambda: _steps(folder) > 0)
+    os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(120) == 130
+    said = process.stderr.read().decode()
+    assert f"interrupted and saved; resume with: rookery train --resume {folder}" in said
+    assert "Traceback" not in said and "start it again" not in said
+
+
+@pytest.mark.slow
 def test_the_command_killed_leaves_no_process(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     process = _begun(folder)
@@ -467,7 +480,7 @@ class Headless:
         return None
 
     def mailbox(self) -> Any:
-        return SimpleNamespace(actor=None, rows=lambda wait: [], error=lambda wait: "")
+        return SimpleNamespace(actor=None, rows=lambda wait: [], notes=lambda wait: [], error=lambda wait: "")
 
     def check_head(self, then: str) -> None:
         raise RookeryError(f"the head has ended: start it again and {then}.")

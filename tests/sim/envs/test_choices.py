@@ -142,9 +142,18 @@ def test_masks_are_those_of_now():
         ConcatEnv([("a", make(2)), ("b", make(3, kind="one"))])
 
 
-def test_a_task_that_declares_masks_must_give_them(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(Gears, "action_mask", lambda self: None)
-    with pytest.raises(ValueError, match=r"action_mask must give 'driver' a bool tensor \[3, 1, 3\]"):
+@pytest.mark.parametrize(
+    ("mask", "said"),
+    [
+        (None, r"action_mask\(\) has no mask of 'driver' \(it has none\): give it a bool tensor \(3, 1, 3\)"),
+        ({"drivr": torch.ones(3, 1, 3, dtype=torch.bool)}, r"has no mask of 'driver' \(it has 'drivr'\)"),
+        ({"driver": torch.ones(3, 1, 3)}, r"must give 'driver' a bool tensor \(3, 1, 3\), got float32 \(3, 1, 3\)"),
+        ({"driver": torch.ones(3, 3, dtype=torch.bool)}, r"got bool \(3, 3\)"),
+    ],
+)
+def test_a_task_that_declares_masks_must_give_them(mask: Any, said: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Gears, "action_mask", lambda self: mask)
+    with pytest.raises(RookeryError, match=said):
         make()
 
 
