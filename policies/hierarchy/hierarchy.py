@@ -161,6 +161,11 @@ def make_hierarchy(
                 )
         elif skill.shift or skill.command or skill.remap:
             raise RookeryError(f"the skill {name!r} is the classical controller, without parameters: leave them out.")
+    rules = _rules(skills, group, agents)
+    high = group
+    seen: tuple[Span, ...] = ((0, group.observation_size),)
+    if skills.observe:
+        high, seen = observed(group, skills.observe, task)
     action, places = _action(skills, sources, group)
     row = group.observation_size + action.size
     heads: list[Link] = [
@@ -169,12 +174,8 @@ def make_hierarchy(
         else _command(name, skill, sources[skill.policy].group, group, places[name], row - len(action.names), row)
         for name, skill in skills.skills.items()
     ]
-    rules = _rules(skills, group, agents)
     masked = replace(action, masked=rules.masked)
-    high = replace(group, action=masked, targets=(), future=(), observation_sets={}, mirror=None)
-    seen: tuple[Span, ...] = ((0, group.observation_size),)
-    if skills.observe:
-        high, seen = observed(high, skills.observe, task)
+    high = replace(high, action=masked, targets=(), future=(), observation_sets={}, mirror=None)
     lower, roles = _lower(skills, sources, heads, group)
     made = Hierarchy(group, high, rules, seen, lower, roles)
     return made if agents == 1 else of_team(made, agents)
@@ -284,6 +285,8 @@ def _components(skill: str, kind: str, term: Term, values: Any) -> list[Any]:
         raise RookeryError(f"{what} has {len(given)} values, and the term {term.size} components: give one for each.")
     out: list[Any] = []
     for value in given:
+        if kind == "shift" and _is_number(value) and value <= 0:
+            raise RookeryError(f"{what} holds {value!r}: the largest shift of a component is above 0.")
         pair = [-value, value] if kind == "shift" and _is_number(value) else value
         numbers = pair if isinstance(pair, (list, tuple)) else [pair]
         if not all(_is_number(x) for x in numbers) or len(numbers) not in (1, 2):

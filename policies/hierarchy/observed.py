@@ -22,7 +22,7 @@ def observed(group: Group, names: Sequence[str], task: str) -> tuple[Group, tupl
         task: for messages.
 
     Raises:
-        RookeryError: no such term, or components that it does not have.
+        RookeryError: no such term, components that it does not have, or some named twice.
     """
     terms = {t.name: t for t in group.observation}
     places = group.slices()
@@ -42,6 +42,9 @@ def observed(group: Group, names: Sequence[str], task: str) -> tuple[Group, tupl
                     f"{name}[0:{term.size}] or a part of it."
                 )
             term = Term(text, end - start, term.unit, term.frame, term.scale, term.clip)
+        span = (places[name].start + start, places[name].start + end)
+        if any(span[0] < b and a < span[1] for a, b in spans):
+            raise RookeryError(f"observe has {text!r}, and components of {name!r} before it already: name each once.")
         kept.append(term)
-        spans.append((places[name].start + start, places[name].start + end))
+        spans.append(span)
     return replace(group, observation=tuple(kept), history=1), tuple(spans)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +147,10 @@ def skills_of(values: Mapping[str, Any]) -> SkillSet:
         for name, own in declared.items()
     }
     others = {k: v for k, v in values.items() if k != "skills"}
+    known = ["skills", *(f.name for f in fields(_Decisions))]
+    for name in others:
+        if name not in known:
+            raise unknown("setting of the skills", name, known)
     given = from_values(_Decisions, others, "setting of the skills")
     return SkillSet(skills, given.every, given.events, given.observe, given.group, given.central)
 
@@ -194,6 +198,8 @@ def condition_of(text: str, group: Group, what: str) -> Condition | None:
         raise RookeryError(
             f"{what} reads {name!r} of {term.size} components: write {name}[0] to {name}[{term.size - 1}], or norm({name})."
         )
+    if norm and (number < 0.0 or (number == 0.0 and sign == "<")):
+        raise RookeryError(f"{what} compares norm({name}) with {number:g}, and a norm is never below 0.")
     scaled = number * term.effective_scale
     if abs(scaled) >= term.clip * (term.size**0.5 if norm else 1.0):
         raise RookeryError(

@@ -64,7 +64,7 @@ class Progress:
     def line(self, done: int, share: float, lately: float, elapsed: float) -> str:
         """The text: what is done, and the time left at the rate of a share `lately` in `elapsed` s."""
         left = f", {_duration(elapsed * (1.0 - share) / lately)} left" if lately > 0.0 else ""
-        return f"{done} of {self.total} {self.unit}, {share:.0%}{left}"
+        return f"{done} of {self.total} {self.unit}, {share:.0%} of the work{left}"
 
 
 def _duration(seconds: float) -> str:

@@ -34,7 +34,7 @@ def test_a_log_gets_a_line_every_few_seconds(clock: Clock, capsys: pytest.Captur
     out, err = capsys.readouterr()
     lines = err.splitlines()
     assert out == "" and len(lines) == 2
-    assert lines[0] == "25 of 64 episodes, 42%, 7 s left"
+    assert lines[0] == "25 of 64 episodes, 42% of the work, 7 s left"
     assert "\r" not in err
 
 
@@ -46,7 +46,9 @@ def test_the_time_left_is_at_the_rate_of_units_and_not_of_what_was_before_them(
         progress(0, 0.0)
         clock.now += 10.0
         progress(20, 0.2)
-    assert capsys.readouterr().err.splitlines() == ["0 of 100 frames, 0%", "20 of 100 frames, 20%, 40 s left"]
+    assert capsys.readouterr().err.splitlines() == [
+        "0 of 100 frames, 0% of the work", "20 of 100 frames, 20% of the work, 40 s left"
+    ]  # fmt: skip
 
 
 def test_short_work_prints_nothing(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,7 +69,7 @@ def test_a_terminal_keeps_one_line_and_ends_with_none(
         progress(8, 1.0)
     err = capsys.readouterr().err
     assert "\n" not in err and err.count("\r") == 4
-    assert "1 of 8 episodes, 10%, 45 min 0 s left" in err
+    assert "1 of 8 episodes, 10% of the work, 45 min 0 s left" in err
     assert err.endswith("\r") and not err.rsplit("\r", 2)[1].strip(), "the line is erased at the end"
 
 

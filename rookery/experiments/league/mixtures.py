@@ -137,6 +137,18 @@ def parent_of(state: LeagueState, plan: CandidatePlan) -> str:
     return state.settings.init if plan.kind == "exploiter" or not trained else trained[-1].policy
 
 
+def shown_mixture(mixture: dict[str, float]) -> str:
+    """A mixture in words."""
+    largest = sorted(mixture.items(), key=lambda item: -item[1])[:4]
+    more = f" and {len(mixture) - 4} more" if len(mixture) > 4 else ""
+    return ", ".join(f"{name} {weight:.0%}" for name, weight in largest) + more
+
+
+def shown_needed(needed: float) -> str:
+    """A score that is needed, in words."""
+    return "any score" if needed < 0.0 else f"more than {needed:.1%}"
+
+
 def value_of(state: LeagueState, population: str, mixture: dict[str, float]) -> float:
     """Score that a population has already against a mixture of its opponents, by its own meta-strategy; a half where it plays
     itself."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rookery.experiments.league.arena import interval, score_of
-from rookery.experiments.league.mixtures import mixture_of, opposing, strategy
+from rookery.experiments.league.mixtures import mixture_of, opposing, shown_needed, strategy
 from rookery.experiments.league.pictures import Series, cross_play, diagram
 from rookery.experiments.league.state import BestResponse, LeagueState
 from rookery.experiments.runs import write_json
@@ -270,7 +270,7 @@ def _page(found: dict[str, Any]) -> str:
     lines += ["| candidate | steps | score against its mixture | needed | member |", "|---|---:|---:|---:|---|"]
     for r in found["rounds"]:
         score = (
-            f"{r['score']:.1%} ({r['low']:.1%} to {r['high']:.1%}) | {r['needed']:.1%}"
+            f"{r['score']:.1%} ({r['low']:.1%} to {r['high']:.1%}) | {shown_needed(r['needed'])}"
             if r["steps"]
             else "- | over 100%"
         )

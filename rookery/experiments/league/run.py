@@ -19,6 +19,8 @@ from rookery.experiments.league.mixtures import (
     parent_of,
     plans,
     prefix,
+    shown_mixture,
+    shown_needed,
     training_mixture,
 )
 from rookery.experiments.league.state import (
@@ -129,10 +131,16 @@ class League:
     def _begin(self) -> None:
         if self.state.members:
             return
-        members = [m for name in self.state.settings.first for m in self._first(name)]
-        for population in self.state.populations:
-            if not any(m.population == population for m in members):
-                raise RookeryError(f"nobody of --first plays {population}: add untrained, or a policy of that role.")
+        try:
+            members = [m for name in self.state.settings.first for m in self._first(name)]
+            for population in self.state.populations:
+                if not any(m.population == population for m in members):
+                    raise RookeryError(
+                        f"nobody of --first plays {population}: add untrained, or a policy of that role."
+                    )
+        except RookeryError:  # the folder holds nothing but settings that cannot be used
+            shutil.rmtree(self.folder, ignore_errors=True)
+            raise
         self._save(members=tuple(members))
 
     def _first(self, name: str) -> list[LeagueMember]:
@@ -206,7 +214,7 @@ class League:
             self._save(current=now)
             last = now.attempts[-1]
             self.tell(
-                f"{plan.name}: {last.score:.1%} ({last.low:.1%} to {last.high:.1%}); more than {last.needed:.1%} are needed"
+                f"{plan.name}: {last.score:.1%} ({last.low:.1%} to {last.high:.1%}); {shown_needed(last.needed)} is enough"
             )
         self._close(plan, dataclasses.replace(now, accepted=_passed(now)))
 
@@ -252,7 +260,7 @@ class League:
         left = [t for t in trainings if t.made < t.steps or not t.begun]
         for t in left:
             kind = "best response " if t.plan.kind == BEST_RESPONSE else ""
-            self.tell(f"{kind}{t.folder.name}: training to {t.steps:,} steps against {_shown(t.mixture)}")
+            self.tell(f"{kind}{t.folder.name}: training to {t.steps:,} steps against {shown_mixture(t.mixture)}")
         if self.cluster is None:
             for training in left:
                 if training.open(self.folder, self.state, self.training).run()["interrupted"]:
@@ -344,12 +352,6 @@ class League:
 def _passed(now: Round) -> bool:
     """True where the last attempt of a candidate is good enough."""
     return bool(now.attempts) and now.attempts[-1].low > now.attempts[-1].needed
-
-
-def _shown(mixture: dict[str, float]) -> str:
-    largest = sorted(mixture.items(), key=lambda item: -item[1])[:4]
-    more = f" and {len(mixture) - 4} more" if len(mixture) > 4 else ""
-    return ", ".join(f"{name} {weight:.0%}" for name, weight in largest) + more
 
 
 def populations_of(env: Env) -> tuple[str, ...]:

@@ -269,6 +269,7 @@ def test_the_command_line_begins_goes_on_judges_and_reports(in_tmp: Path, capsys
         ("volley-1v1 --steps 0.5", "--steps must be a whole number"),
         ("volley-1v1 --accept 2", "accept is a share"),
         ("volley-1v1 --first controller controller", "none of them twice"),
+        ("volley-1v1 --first drone-hover", "is a policy of drone-hover"),
         ("volley-1v1 --at 3", "--at names iterations that --exploitability"),
         ("volley-1v1 --exploitability 100", "judge a league that is there"),
         ("nowhere", "nowhere holds no league: give the folder of one, or a task with teams"),
