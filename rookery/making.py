@@ -209,6 +209,17 @@ def is_divisible(entry: TaskEntry, engine: str, config: dict[str, Any]) -> bool:
     return bool(entry.load()(from_dict(entry.load().Config, config)).shardable)
 
 
+def check_division(num_envs: int, workers: int, option: str = "--workers") -> None:
+    """Refuse worlds that cannot be divided evenly among so many workers; `option` divides them, for the message."""
+    check_num_envs(num_envs)
+    if num_envs % workers or num_envs < 2 * workers:
+        near = max(2, round(num_envs / workers)) * workers
+        raise RookeryError(
+            f"{num_envs} worlds cannot be divided evenly among {workers} workers that step at least 2 each: give "
+            f"--num-envs {near}, or another number of {option}."
+        )
+
+
 def make_part(
     task: str,
     num_envs: int,
@@ -234,13 +245,7 @@ def make_part(
     Raises:
         RookeryError: worlds that cannot be divided so.
     """
-    check_num_envs(num_envs)
-    if num_envs % worker.size or num_envs < 2 * worker.size:
-        near = max(2, round(num_envs / worker.size)) * worker.size
-        raise RookeryError(
-            f"{num_envs} worlds cannot be divided evenly among {worker.size} workers that step at least 2 each: give "
-            f"--num-envs {near}, or another number of {option}."
-        )
+    check_division(num_envs, worker.size, option)
     randomize = _check_arguments(randomize, fixed, config, weights)
     entry = find(task)
     if entry.members or entry.wrapper:

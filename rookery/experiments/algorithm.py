@@ -13,7 +13,7 @@ from rookery.experiments.runs import open_run
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.skills import SKILLS, refuse_other_skills
 from rookery.experiments.teacher import make_teacher
-from rookery.making import WorkerPart, full_config, made_with_skills, make, make_part
+from rookery.making import WorkerPart, check_division, full_config, made_with_skills, make, make_part
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
 from rookery.policies.algorithms.ppo import PPO
@@ -113,7 +113,7 @@ def make_algorithm(
             env = on_device(env, find_device(settings.device))
             env = env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
     else:
-        _refuse_workers(settings, worker)
+        refuse_workers(settings, worker)
         env, worlds = make_part(settings.task, settings.num_envs, WorkerPart(worker.index, worker.actors), **options)
         device = nth_device(settings.device, worker.rank)
         if device.type == "cuda":
@@ -130,7 +130,7 @@ def make_algorithm(
         raise
 
 
-def _refuse_workers(settings: RunSettings, worker: Roles) -> None:
+def refuse_workers(settings: RunSettings, worker: Roles) -> None:
     """Refuse what several workers cannot train together.
 
     Raises:
@@ -151,6 +151,7 @@ def _refuse_workers(settings: RunSettings, worker: Roles) -> None:
         raise RookeryError("opponents are drawn for all worlds together: leave out --workers.")
     if settings.shards not in ("auto", "1"):
         raise RookeryError("--workers and --shards both divide the worlds: give one of them.")
+    check_division(settings.num_envs, worker.actors)
 
 
 def _given(name: str, settings: RunSettings) -> bool:

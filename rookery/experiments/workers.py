@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from rookery.experiments.algorithm import begin
+from rookery.experiments.algorithm import begin, refuse_workers
 from rookery.experiments.ray_cluster import RETURN_S, Cluster
 from rookery.experiments.ray_mailbox import WorkerMailbox
 from rookery.experiments.ray_tasks import Surroundings, as_here
@@ -105,6 +105,8 @@ def train(
         RookeryError: settings, a cluster or a folder that cannot be used; or workers were lost too often.
     """
     steps = 0
+    if settings is not None:  # what is refused without Ray, which takes some seconds to start
+        refuse_workers(settings, Roles(0, workers.count, workers.staleness))
     with Cluster(workers.address, workers.count, workers.cpus) as cluster:
         if settings is not None:
             training = start(settings, out, Roles(0, workers.count, workers.staleness))

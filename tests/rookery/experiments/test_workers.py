@@ -379,7 +379,7 @@ SLOW = pytest.mark.slow
     [
         (["--workers", "0"], "--workers must be at least 1, got 0"),
         (["--workers", "2", "--worker-cpus", "1.5"], "a whole number or a share between 0 and 1"),
-        (["--workers", "5000"], "5000 workers of 1 processors need 5000, and this machine has"),
+        (["--workers", "5000", "--num-envs", "10000"], "5000 workers of 1 processors need 5000, and this machine has"),
         (["--workers", "2", "--ray", "nowhere"], "'nowhere' is no address: give local, auto, or HOST:PORT"),
         (
             ["--workers", "2", "--ray", "127.0.0.1:9"],
@@ -396,6 +396,7 @@ SLOW = pytest.mark.slow
         ),
         (["--workers", "1", "--staleness", "1"], "one worker learns while the others act: give --workers 2 or more"),
         (["--workers", "2", "--staleness", "-1"], "--staleness must be at least 0, got -1"),
+        (["--workers", "3", "--num-envs", "17"], "17 worlds cannot be divided evenly among 3 workers"),
         (["--workers", "2", "--viewer"], "--viewer shows a training in this process"),
     ],
 )
