@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,7 @@ class SettingsSweep:
                     shutil.rmtree(self.folder, ignore_errors=True)
                 raise
             logging.getLogger("ray").setLevel(logging.CRITICAL)
+            warnings.filterwarnings("ignore", "Consider boosting PBT")  # by processes that keep what a trial left
             self._fit(None if concurrent is None and address != "local" else at_once, show)
 
     def _fit(self, at_once: int | None, show: Callable[[str], None]) -> None:
