@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,13 +68,13 @@ class EpisodeStatistics:
         """Means over the episodes finished since the last call in all processes, as named log figures; empty if there were
         none, and in all processes but that of rank 0. Of each figure those episodes count that have it, for which it is finite;
         of a ConcatEnv "task/<name>" is the success of each task."""
-        gathered = reduction.gather(self._finished)
-        finished = [columns for own in gathered or () for columns in own]
+        gathered = reduction.gather(self._table())
         self._finished = []
-        if not finished:
+        tables = [own for own in gathered or () if own is not None]
+        if not tables:
             return {}
-        names = list(finished[0])
-        table = torch.stack([torch.cat([f[name].double() for f in finished]) for name in names])
+        names = tables[0][0]
+        table = torch.from_numpy(np.concatenate([own for _, own in tables], 1))
         count = table.shape[1]
         if not count:
             return {}
@@ -93,6 +94,16 @@ class EpisodeStatistics:
                     self.best = {"success": self.success, "steps": steps}
         self.latest = row
         return row
+
+    def _table(self) -> tuple[list[str], np.ndarray] | None:
+        """Names and values [figures, episodes] of what finished, as one array: other processes would get hundreds of tensors, a
+        step's each, in ten times the time of the steps. None where nothing finished."""
+        if not self._finished:
+            return None
+        names = list(self._finished[0])
+        return names, torch.stack(
+            [torch.cat([f[name].double() for f in self._finished]) for name in names]
+        ).cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
         """JSON values."""
