@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 
 import pytest
 import torch
 from policies_fake import FakeEnv
+from together import at_once, together
 
 from rookery.policies.training.evaluate import evaluate
 from rookery.policies.training.logging import EpisodeStatistics, RunLog, Terminal
@@ -95,6 +97,33 @@ def test_success_is_averaged_over_the_latest_episodes():
     copy = EpisodeStatistics(10)
     copy.load_state_dict(log.state_dict())
     assert copy.state_dict() == log.state_dict()
+
+
+def test_episodes_of_all_processes_count_and_travel_as_one_array():
+    """One array for each process: a tensor for each figure and step takes longer to hand over than the steps to make."""
+    episodes = [
+        {
+            "return": {"a": torch.rand(n)},
+            "length": torch.randint(1, 9, (n,)),
+            "metrics": {"success": torch.rand(n).round()},
+        }
+        for n in (3, 1, 5, 2)
+    ]
+    one, *own = (EpisodeStatistics(4) for _ in range(4))
+    for i, episode in enumerate(episodes):
+        one.add(episode)
+        own[i % 2].add(episode)  # and the third process has none
+    pair = together(3)
+    sent = []
+    for process in pair:
+        gather = process.gather
+        process.gather = lambda value, gather=gather: sent.append(value) or gather(value)
+    rows = at_once(*(lambda k=k: own[k].summarize(7, pair[k]) for k in range(3)))
+    expected = one.summarize(7)
+    assert rows[0] == {name: pytest.approx(value, rel=1e-12) for name, value in expected.items()}
+    assert rows[1:] == [{}, {}]
+    assert sum(value is None for value in sent) == 1
+    assert all(len(pickle.dumps(value)) < 1000 for value in sent)
 
 
 def test_an_episode_without_a_figure_does_not_count_in_its_mean():
