@@ -101,9 +101,8 @@ class EpisodeStatistics:
         if not self._finished:
             return None
         names = list(self._finished[0])
-        return names, torch.stack(
-            [torch.cat([f[name].double() for f in self._finished]) for name in names]
-        ).cpu().numpy()
+        columns = [torch.cat([f[name].double() for f in self._finished]) for name in names]
+        return names, torch.stack(columns).cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
         """JSON values."""
