@@ -185,10 +185,12 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
 
 
 def _stopped_with_ray(order: dict[str, Any]) -> dict[str, Any]:
-    """The result where a signal to the whole process group, such as that of `timeout`, has ended Ray's own processes too, once
-    the workers had saved: they cannot tell any more."""
+    """The result where a signal to the whole process group, such as that of `timeout`, has ended Ray's own processes too, and
+    with them the workers."""
     settings = RunSettings.from_values(order["settings"])
     state = checkpoint.read_state(checkpoint.newest(Path(order["folder"])))
+    said = f"the signal has ended Ray's own processes too: what came after the checkpoint of {state['steps']:,} steps is lost"
+    print(f"rookery: {said}", file=sys.stderr, flush=True)
     return {
         "run": order["folder"], "task": settings.task, "algorithm": settings.algorithm, "steps": state["steps"],
         "seconds": state["seconds"], "success": None, "randomization_share": None, "figures": {}, "stopped": "interrupt",
