@@ -285,9 +285,11 @@ def _components(skill: str, kind: str, term: Term, values: Any) -> list[Any]:
         raise RookeryError(f"{what} has {len(given)} values, and the term {term.size} components: give one for each.")
     out: list[Any] = []
     for value in given:
-        if kind == "shift" and _is_number(value) and value <= 0:
-            raise RookeryError(f"{what} holds {value!r}: the largest shift of a component is above 0.")
-        pair = [-value, value] if kind == "shift" and _is_number(value) else value
+        pair = value
+        if kind == "shift" and _is_number(value):
+            if value <= 0:
+                raise RookeryError(f"{what} holds {value!r}: the largest shift of a component is above 0.")
+            pair = [-value, value]
         numbers = pair if isinstance(pair, (list, tuple)) else [pair]
         if not all(_is_number(x) for x in numbers) or len(numbers) not in (1, 2):
             raise RookeryError(f"{what} holds {value!r}: give numbers, or [least, greatest] of a component.")

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -146,19 +146,15 @@ def skills_of(values: Mapping[str, Any]) -> SkillSet:
         name: from_values(Skill, own, f"setting of the skill {name}", inside=f"skills.{name}.")
         for name, own in declared.items()
     }
-    others = {k: v for k, v in values.items() if k != "skills"}
-    known = ["skills", *(f.name for f in fields(_Decisions))]
-    for name in others:
-        if name not in known:
-            raise unknown("setting of the skills", name, known)
-    given = from_values(_Decisions, others, "setting of the skills")
+    given = from_values(_Decisions, values, "setting of the skills")
     return SkillSet(skills, given.every, given.events, given.observe, given.group, given.central)
 
 
 @dataclass(frozen=True)
 class _Decisions:
-    """Settings of a set beside its skills, see `SkillSet`."""
+    """Settings of a set, see `SkillSet`; its skills are read by themselves."""
 
+    skills: dict[str, Any] = field(default_factory=dict)
     every: int = 1
     events: tuple[str, ...] = ()
     observe: tuple[str, ...] = ()

@@ -96,18 +96,28 @@ class Training:
             self.close()
         if stopped == "interrupt" and terminal is not None:
             print(f"rookery: interrupted and saved; resume with: rookery train --resume {self.folder}", file=sys.stderr)
-        return {
-            "run": str(self.folder),
-            "task": self.settings.task,
-            "algorithm": self.settings.algorithm,
-            "steps": runner.steps,
-            "seconds": round(runner.seconds, 2),
+        found = {
             "success": runner.episodes.success,
             "randomization_share": runner.randomization_share,
             "figures": runner.figures,
-            "stopped": stopped,
-            "interrupted": stopped == "interrupt",
         }
+        return training_result(self.settings, self.folder, runner.steps, runner.seconds, stopped) | found
+
+
+def training_result(settings: RunSettings, folder: Path, steps: int, seconds: float, stopped: str) -> dict[str, Any]:
+    """The result of `Training.run`, without the figures that the training itself knows."""
+    return {
+        "run": str(folder),
+        "task": settings.task,
+        "algorithm": settings.algorithm,
+        "steps": steps,
+        "seconds": round(seconds, 2),
+        "success": None,
+        "randomization_share": None,
+        "figures": {},
+        "stopped": stopped,
+        "interrupted": stopped == "interrupt",
+    }
 
 
 def start(

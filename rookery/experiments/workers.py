@@ -25,7 +25,7 @@ from rookery.experiments.ray_mailbox import WorkerMailbox
 from rookery.experiments.ray_tasks import Surroundings, as_here
 from rookery.experiments.resumed import read_resumed
 from rookery.experiments.settings import RunSettings
-from rookery.experiments.training import RANGES, Training, refuse_changed_task, runner_of, start
+from rookery.experiments.training import RANGES, Training, refuse_changed_task, runner_of, start, training_result
 from rookery.policies.training import checkpoint
 from rookery.policies.training.interruption import Interruption
 from rookery.policies.training.logging import Terminal
@@ -191,11 +191,7 @@ def _stopped_with_ray(order: dict[str, Any]) -> dict[str, Any]:
     state = checkpoint.read_state(checkpoint.newest(Path(order["folder"])))
     said = f"the signal has ended Ray's own processes too: what came after the checkpoint of {state['steps']:,} steps is lost"
     print(f"rookery: {said}", file=sys.stderr, flush=True)
-    return {
-        "run": order["folder"], "task": settings.task, "algorithm": settings.algorithm, "steps": state["steps"],
-        "seconds": state["seconds"], "success": None, "randomization_share": None, "figures": {}, "stopped": "interrupt",
-        "interrupted": True,
-    }  # fmt: skip
+    return training_result(settings, Path(order["folder"]), state["steps"], state["seconds"], "interrupt")
 
 
 def _show(terminal: Terminal, mailbox: WorkerMailbox, wait: bool) -> None:

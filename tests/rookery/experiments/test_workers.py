@@ -330,9 +330,8 @@ def test_a_signal_to_the_whole_group_saves_and_says_so(tmp_path: Path) -> None:
     said = process.stderr.read().decode()
     assert f"interrupted and saved; resume with: rookery train --resume {folder}" in said
     kept = re.search(r"what came after the checkpoint of ([\d,]+) steps is lost", said)
-    assert kept is None or int(kept[1].replace(",", "")) == _steps(
-        folder
-    )  # or the workers were quicker than the signal
+    # without it the workers were quicker than Ray's end
+    assert kept is None or int(kept[1].replace(",", "")) == _steps(folder)
     assert "Traceback" not in said and "start it again" not in said
 
 
