@@ -1,6 +1,6 @@
 """Cost of a hierarchical rollout: control steps of a high level in training above a skill, over those of the skill alone.
 
-    python benchmarks/hierarchy.py [--num-envs 1024] [--seconds 6] [--turns 8] [--out FILE]
+    python benchmarks/hierarchy.py [--num-envs 1024 4096] [--seconds 6] [--turns 8] [--out FILE]
 
 The skill alone is the zoo's policy acting in the task. Above it PPO collects decisions, every 10 control steps at most, its
 network, its storage and its bookkeeping included. Both are stepped by turns within one process; the cost is the median of the
@@ -115,15 +115,15 @@ def row(case: str, num_envs: int, seconds: float, turns: int) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--num-envs", type=int, default=1024)
+    parser.add_argument("--num-envs", type=int, nargs="+", default=[1024, 4096])
     parser.add_argument("--seconds", type=float, default=6.0)
     parser.add_argument("--turns", type=int, default=8)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "hierarchy.json")
     args = parser.parse_args()
     began = time.perf_counter()
     torch.set_num_threads(1)
-    rows = [row(case, args.num_envs, args.seconds, args.turns) for case in args.cases]
-    words = f"python benchmarks/hierarchy.py --num-envs {args.num_envs}"
+    rows = [row(case, worlds, args.seconds, args.turns) for case in args.cases for worlds in args.num_envs]
+    words = f"python benchmarks/hierarchy.py --num-envs {' '.join(map(str, args.num_envs))}"
     write_result(args.out, words, began, COLUMNS, rows, METRICS)
     for r in rows:
         print(r)

@@ -34,6 +34,9 @@ LEARNING_NOTICE = (
 )
 PROGRESS_S = 10.0
 """s between lines that say how many functions have been compiled since a notice."""
+ABOVE = "ppo above skills"
+"""A learning job: PPO of decisions among these skills."""
+SKILLS = 'every = 5\n[skills.lead]\npolicy = "drone-hover"\nshift.position_error = 0.5\n[skills.stay]\npolicy = "drone-hover"\n'
 STEPS = 3
 """Control steps of each environment: the first ends no episode, the last ones have an action to delay."""
 
@@ -85,7 +88,7 @@ def cases() -> Iterator[KernelCase]:
 
 def compile_all(progress: Callable[[str], None] = print) -> int:
     """Compile every kernel that is not in the caches yet; see `compile_for`."""
-    return compile_for([*cases(), "ppo", "sac"], progress)
+    return compile_for([*cases(), "ppo", ABOVE, "sac"], progress)
 
 
 def compile_for(jobs: Sequence[KernelCase | str], progress: Callable[[str], None] = print) -> int:
@@ -177,16 +180,19 @@ def _step(case: KernelCase) -> None:
     env.close()
 
 
-def _learn(algorithm: str) -> None:
-    """Some iterations of an algorithm with its settings for drone-hover and networks that are small enough for kernels, in a
-    folder that is thrown away."""
+def _learn(job: str) -> None:
+    """Some iterations of an algorithm, or of `ABOVE`, with its settings for drone-hover and networks that are small enough for
+    kernels, in a folder that is thrown away."""
     from rookery.experiments.recipes import preset
     from rookery.experiments.training import start
 
-    settings = preset("drone-hover", algorithm)
+    settings = preset("drone-hover", "ppo" if job == ABOVE else job)
     small = replace(settings.algorithm_config, hidden=(64, 64))
     runner = replace(settings.runner, total_steps=8192)
     settings = replace(settings, num_envs=64, runner=runner, algorithm_config=small)
     quiet = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(quiet), redirect_stderr(quiet):
+        if job == ABOVE:
+            (Path(folder) / "skills.toml").write_text(SKILLS)
+            settings = replace(settings, skills=str(Path(folder) / "skills.toml"))
         start(settings, Path(folder) / "run").run()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rookery.policies.algorithms.base import Algorithm
 
 _FOLDER = Path(__file__).parent
-forget_stale(_FOLDER, _FOLDER.parent / "nn")
+forget_stale(_FOLDER, _FOLDER.parent / "nn", _FOLDER.parent / "storage", _FOLDER.parents[1] / "sim")
 
 __all__ = ["ALGORITHMS", "VARIANTS", "AlgorithmEntry", "Variant", "base_algorithm", "find_algorithm"]
 

@@ -41,8 +41,8 @@ class CompiledGradients:
     ) -> None:
         arena = Arena()
         rows = kernels.CHUNK_ROWS
-        actor_table = _table(actor, 0, rows, arena, None)
-        critic_table = _table(critic, actor.weight_count, rows, arena, actor_table if one_input else None)
+        actor_table = network_table(actor, 0, rows, arena, None)
+        critic_table = network_table(critic, actor.weight_count, rows, arena, actor_table if one_input else None)
         log_std = actor.weight_count + critic.weight_count
         self._networks = kernels.PpoNetworks(actor_table, critic_table, ACTIVATIONS[config.activation], log_std)
         self._arena = arena.allocate()
@@ -76,7 +76,7 @@ def _array(rows: Tensor, g: int) -> np.ndarray:
     return rows[g].contiguous().numpy()
 
 
-def _table(spec: Perceptron, start: int, rows: int, arena: Arena, like: np.ndarray | None) -> np.ndarray:
+def network_table(spec: Perceptron, start: int, rows: int, arena: Arena, like: np.ndarray | None) -> np.ndarray:
     """Table of a network whose layers are in the parameters from `start` on, weights then biases (nn.mlp)."""
     sizes = spec.sizes
     starts = list(accumulate(((i + 1) * o for i, o in pairwise(sizes)), initial=start))[:-1]

@@ -264,13 +264,13 @@ class GroupLearner:
         roll = self.rollout
         group = self.members.group
         reward = self.own(reward)
-        if reward.shape != roll.reward[t].shape:
+        to = roll.reward[t]
+        if reward.shape != to.shape:
             raise RookeryError(
-                f"group {group!r} has rewards of shape {tuple(reward.shape)}, and PPO takes "
-                f"{tuple(roll.reward[t].shape)}: give a vector reward's weights to "
-                "rookery.sim.envs.scalarize.LinearScalarization, or sum its terms in the task."
+                f"group {group!r} has rewards of shape {tuple(reward.shape)}, and PPO takes {tuple(to.shape)}: "
+                "give a vector reward's weights to rookery.sim.envs.scalarize.LinearScalarization, or sum its terms."
             )
-        roll.reward[t].copy_(reward)
+        to.copy_(reward)
         roll.terminated[t].copy_(terminated)
         roll.truncated[t].copy_(truncated)
         if self.memory is not None:
@@ -280,8 +280,8 @@ class GroupLearner:
         if "final_active" in info and group in info["final_active"]:
             roll.final_active[t].copy_(self.own(info["final_active"][group]))
         if "final_observation" in info:
-            ids = (truncated & ~terminated).nonzero().squeeze(1)
-            obs = self.observations.normalize(self.own(info["final_observation"][group])[ids])
+            last = self.own(info["final_observation"][group])
+            ids, obs = self.observations.gather_last(last, terminated, truncated)
             state = self.states.normalize(info["final_state"][ids]) if self.states is not None else None
             roll.finals.append((t, ids, obs, state))
 

@@ -20,7 +20,6 @@ carried over with the rewards so far, and the decision before it has its value t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -28,18 +27,20 @@ from torch import Tensor
 
 from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.algorithms.ppo_targets import final_values
+from rookery.policies.nn.build import perceptron_of
+from rookery.policies.nn.compiled import serves
+from rookery.policies.storage.decisions import Decisions
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.storage.rollout import ActionDraws, Rollout, Samples, moments
 from rookery.policies.training.reduction import ALONE
+from rookery.sim.arrays import indices
 from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
+    from rookery.policies.algorithms.options_compiled import CompiledDecisions
     from rookery.policies.algorithms.ppo_config import PPOConfig
 
 __all__ = ["Credit", "OptionLearner", "Options", "option_credit"]
-
-ROWS = ("observation", "state", "noise", "action", "choice_log_probs")
-"""Fields of a rollout that a decision has, [steps, worlds, agents, ...], but for the state."""
 
 
 @dataclass
@@ -127,6 +128,7 @@ class OptionLearner(GroupLearner):
     """One group's learner where agents decide at moments of their own.
 
     Attributes:
+        decisions: of the rollout, first those that were carried over.
         carried: by field, the decisions that are under way between rollouts, [N A, ...]: `has` says whose.
 
     Raises:
@@ -145,75 +147,75 @@ class OptionLearner(GroupLearner):
                 "agents by --policies."
             )
         count = worlds * self.spec.count
-        # what single control steps bring; what decisions bring is in the pieces
+        # what single control steps bring
         self.rollout = Rollout(config.rollout_steps, worlds, self.spec.count, 0, spec.action, 0, self.device)
-        like = self._piece(count)
-        self.carried = {
-            f: torch.zeros_like(x[0, :, 0] if f != "state" else x[0])
-            for f in ROWS
-            if (x := getattr(like, f)) is not None
-        }
+        self.decisions = Decisions(count, self.spec.observation_size, spec.action, state_size, self.device)
+        self.carried = {f: x.new_zeros(count, *x.shape[1:]) for f, x in self.decisions.rows().items() if f != "index"}
         self.carried |= {f: torch.zeros(count, device=self.device) for f in ("log_prob", "reward", "discount")}
         self.carried["has"] = torch.zeros(count, dtype=torch.bool, device=self.device)
-        self._pieces: list[tuple[int, Tensor, ActionDraws]] = []
-        self._draws: ActionDraws | None = None
-        self._drawn = 0  # of these, what decisions have already
+        self._taken: list[tuple[int, int, int]] = []  # step, and its decisions from the first to before the last
         self._generator: torch.Generator | None = None
         self._learned: Tensor | None = None
+        self._kernel: CompiledDecisions | None = None
+        actor = perceptron_of(self.chains.actor)
+        if config.compiled and actor is not None and serves(self.chains.actor, self.device):
+            from rookery.policies.algorithms.options_compiled import CompiledDecisions
 
-    def _piece(self, count: int) -> ActionDraws:
-        """Storage of decisions that are taken together, whose numbers are not set."""
-        spec = self.spec
-        size = 0 if self.states is None else self.states.mean.numel()
-        return ActionDraws(1, count, 1, spec.observation_size, spec.action, size, self.device, torch.empty)
+            self._kernel = CompiledDecisions(self.parameters, actor, spec.action)
 
     # Collecting
 
     def start(self, generator: torch.Generator) -> None:
         self.rollout.clear()
-        self._pieces.clear()
-        self._draws = None
         self._generator = generator
         self.std = self.log_std.exp()
+        if self._kernel is not None:
+            self._kernel.start(self.std, self.observations, self.config.normalize_observations)
+        self._taken.clear()
+        self.decisions.begin()
+        before = indices(self.carried["has"])
+        self.decisions.reserve(len(before), self._draw)
+        self.decisions.add({"index": before} | {f: x[before] for f, x in self.carried.items()})
+
+    def _draw(self, rows: ActionDraws) -> None:
+        """Draw the noise of decisions."""
+        assert self._generator is not None
+        self.head.start(rows, self._generator, ALONE)
 
     def sample(
         self, t: int, obs: Tensor, state: Tensor | None, active: Tensor | None, privileged_targets: Tensor | None = None,
         reveal_future_mask: Tensor | None = None, action_mask: Tensor | None = None, deciding: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        assert deciding is not None and self._generator is not None
+        assert deciding is not None
         self.rollout.set_active(t, active)
-        due = (deciding if active is None else deciding & active).flatten()
-        index, seen = self.observations.gather(obs.flatten(0, 1), due, self.config.normalize_observations)
-        out = obs.new_zeros(len(due), self.spec.action.size)
-        if len(index):
-            piece = self._piece(len(index))
-            piece.observation = seen[None, :, None]
-            self._give_draws(piece, len(index))
-            if self.states is not None and state is not None and piece.state is not None:
-                world = index // obs.shape[1]
-                if self.config.normalize_observations:
-                    self.states.record(state[world])
-                self.states.normalize(state[world], out=piece.state[0])
-            allowed = None if action_mask is None else action_mask.flatten(0, 1)[index].unsqueeze(1)
-            outputs = self.actor.forward_agents(piece.observation[0, ..., seen.shape[-1] - self.actor_inputs :])
-            self.head.sample(piece, 0, outputs, self.std, allowed)
-            out[index] = piece.action[0, :, 0]
-            self._pieces.append((t, index, piece))
+        index = indices(deciding if active is None else deciding & active)
+        rows, allowed = obs.flatten(0, 1), None if action_mask is None else action_mask.flatten(0, 1)
+        out = obs.new_zeros(len(rows), self.spec.action.size)
+        decisions = self.decisions
+        first = decisions.end
+        decisions.reserve(len(index), self._draw)
+        if self._kernel is not None and rows.dtype is torch.float32:
+            self._kernel(decisions, index, rows, allowed, out)
+        elif len(index):
+            self._decide(index, rows, allowed, out)
+        if len(index) and self.states is not None and state is not None:
+            world = index // obs.shape[1]
+            self.states.gather(state, world, self.config.normalize_observations, decisions.rows()["state"][first:])
+        self._taken.append((t, first, decisions.end))
         return out.view(*obs.shape[:2], -1)
 
-    def _give_draws(self, piece: ActionDraws, count: int) -> None:
-        """Noise for `count` decisions, of which there is always drawn enough for all agents."""
-        assert self._generator is not None
-        total = len(self.carried["has"])
-        if self._draws is None or self._drawn + count > total:
-            self._draws = self._piece(total)
-            self._drawn = 0
-            self.head.start(self._draws, self._generator, ALONE)
-        own = slice(self._drawn, self._drawn + count)
-        self._drawn += count
-        piece.noise = self._draws.noise[:, own]
-        if self._draws.gumbel is not None:
-            piece.gumbel = self._draws.gumbel[:, own]
+    def _decide(self, index: Tensor, obs: Tensor, allowed: Tensor | None, out: Tensor) -> None:
+        """Append decisions and give their actions, see `option_kernels.decide`."""
+        decisions = self.decisions
+        first = decisions.end
+        decisions.end += len(index)
+        rows = decisions.drawn.worlds(first, decisions.end)
+        decisions.index[first : decisions.end] = index
+        seen = rows.observation[0, :, 0]
+        self.observations.gather(obs, index, self.config.normalize_observations, seen)
+        outputs = self.actor.forward_agents(seen[:, None, seen.shape[-1] - self.actor_inputs :])
+        self.head.sample(rows, 0, outputs, self.std, None if allowed is None else allowed[index].unsqueeze(1))
+        out[index] = rows.action[0, :, 0]
 
     # Learning
 
@@ -228,7 +230,7 @@ class OptionLearner(GroupLearner):
         value = self.values(critic_input)
         denormalize = self.returns.denormalize if self.returns is not None else (lambda x: x)
         due = deciding if last_active is None else deciding & last_active
-        index = due.flatten().nonzero().squeeze(1)
+        index = indices(due)
         last = torch.zeros(due.numel(), device=self.device)
         if len(index):
             last_rows = self.observations.normalize(last_obs.flatten(0, 1)[index])
@@ -290,23 +292,15 @@ class OptionLearner(GroupLearner):
         """All decisions by field [R, ...], those carried over first; where each was taken [T, M], and who carried which [M]."""
         roll = self.rollout
         steps, count = roll.reward.shape[0], roll.reward[0].numel()
-        before = self.carried["has"].nonzero().squeeze(1)
+        rows = self.decisions.rows()
+        before = rows["index"][: int(self.carried["has"].sum())]
         row = torch.full((steps, count), -1, dtype=torch.int64, device=self.device)
         carried = torch.full((count,), -1, dtype=torch.int64, device=self.device)
         carried[before] = torch.arange(len(before), device=self.device)
-        found = {f: [x[before]] for f, x in self.carried.items() if f in ROWS}
-        at = len(before)
-        indices = [before]
-        for t, index, piece in self._pieces:
-            row[t, index] = torch.arange(at, at + len(index), device=self.device)
-            at += len(index)
-            indices.append(index)
-            for f, parts in found.items():
-                parts.append(piece.state[0] if f == "state" else getattr(piece, f)[0, :, 0])  # type: ignore[index]
-        rows = {f: torch.cat(parts) for f, parts in found.items()}
-        rows["index"] = torch.cat(indices)
-        drawn = SimpleNamespace(**{f: rows.get(f) for f in ("noise", "action", "choice_log_probs")})
-        rows["log_prob"] = self.head.log_prob(lambda x: x.unsqueeze(0), drawn, self.log_std)[0]  # type: ignore[arg-type]
+        for t, first, last in self._taken:
+            row[t, rows["index"][first:last]] = torch.arange(first, last, device=self.device)
+        drawn = self.decisions.drawn.worlds(0, self.decisions.end)
+        rows["log_prob"] = self.head.log_prob(lambda x: x.flatten(0, 2).unsqueeze(0), drawn, self.log_std)[0]
         rows["log_prob"][: len(before)] = self.carried["log_prob"][before]  # of the policy that took them
         return rows, row, carried
 

@@ -17,12 +17,11 @@ import torch
 from torch import Tensor
 
 from rookery.policies.hierarchy.hierarchy import Hierarchy
-from rookery.policies.hierarchy.level_kernels import CompiledCommands, take, wait
+from rookery.policies.hierarchy.level_kernels import CompiledCommands, see, take
 from rookery.policies.policy import Policy
 from rookery.policies.stages.decide import Each
 from rookery.policies.stages.torch_chain import StepContext
 from rookery.sim.actions import check_choices, check_shapes, not_finite
-from rookery.sim.arrays import array
 from rookery.sim.buffers import check_tensors
 from rookery.sim.env import Act, Env, StepResult, Team
 from rookery.sim.env_wrapper import EnvWrapper
@@ -74,7 +73,9 @@ class Level:
         self.memory = torch.zeros(n * count, self.policy.state_size, device=device)
         self.told = torch.zeros(n * count, len(self.policy.events), dtype=torch.bool, device=device)
         self.due = torch.ones(n, count, dtype=torch.bool, device=device)
-        self._commands = CompiledCommands.of(hierarchy.lower[0]) if device.type == "cpu" else None
+        cpu = device.type == "cpu"
+        self._arrays = tuple(x.numpy() for x in (self.rows, self.left, self.due)) if cpu else ()
+        self._commands = CompiledCommands.of(hierarchy.lower[0]) if cpu else None
         self._sizes = np.array([len(choice.options) for choice in hierarchy.high.action.choices], np.int64)
         self._steps = np.array(self.rules.steps, np.float32)
 
@@ -111,6 +112,8 @@ class Level:
 
     def mask(self) -> Tensor | None:
         """[N, A, n] bool, the skills that may be chosen now; None for all."""
+        if not self.rules.masked:
+            return None
         mask = self.rules.mask(self.obs.flatten(0, 1))
         return None if mask is None else mask.unflatten(0, self.due.shape)
 
@@ -136,14 +139,15 @@ class Level:
             for skill in self.learners:
                 acts = skill.act(each, acts)
             out = acts.reshape(out.shape)
-        return self.of_agents(out.unflatten(0, self.due.shape))
+        return self.of_agents(out.view(*self.due.shape, -1))
 
     def put(self, action: Tensor) -> None:
         """Put decisions [N, A, C] in force where they are due, and count a control step."""
         action = action.flatten(0, 1)
         if self.rows.device.type == "cpu" and action.dtype is torch.float32:
-            given = array(self.due).ravel(), action.contiguous().numpy(), self._sizes, self._steps
-            if take(*given, self.obs.shape[-1], array(self.rows), array(self.left).ravel()) < 0:
+            rows, left, due = self._arrays
+            given = due.ravel(), action.contiguous().numpy(), self._sizes, self._steps
+            if take(*given, self.obs.shape[-1], rows, left.ravel()) < 0:
                 return
         self.take(action)
 
@@ -189,13 +193,13 @@ class Level:
 
     def note(self, obs: Tensor, ended: Tensor, events: Mapping[str, Tensor]) -> None:
         """Take the group's observations after a step; `ended` [N] says where a new episode has begun."""
-        self.obs.copy_(self.own(obs))
+        obs = self.own(obs)
         if self.memory.shape[1]:
             self.memory.view(*self.due.shape, -1).masked_fill_(ended[:, None, None], 0.0)
         if self.rows.device.type == "cpu":
-            wait(ended.numpy(), array(self.left), array(self.due))
+            see(obs.contiguous().numpy(), ended.numpy(), *self._arrays)
         else:
-            self.wait(ended)
+            self.see(obs, ended)
         if self.rules.conditional:
             finished = self.rules.over(self.obs.flatten(0, 1), self.decided.flatten(0, 1))
             self.due |= finished.view_as(self.due)
@@ -206,8 +210,9 @@ class Level:
             below = happening(events, self.policy.events, self._counted)
             self.told.copy_(torch.zeros_like(self.told) if below is None else self.any(below).flatten(0, 1))
 
-    def wait(self, ended: Tensor) -> None:
-        """Say in torch whose time is over; `ended` [N] worlds begin anew."""
+    def see(self, obs: Tensor, ended: Tensor) -> None:
+        """`level_kernels.see` in torch."""
+        self.obs.copy_(obs)
         self.left.masked_fill_(ended.unsqueeze(1), 0.0)
         self.due.copy_(self.left <= 0.0)
 

@@ -1,4 +1,4 @@
-"""Decisions put in force, time that is over, and commands to skills, compiled: the torch forms are `Level.take`, `Level.wait`
+"""Decisions put in force, observations taken, and commands to skills, compiled: the torch forms are `Level.take`, `Level.see`
 and `CommandStage`."""
 
 # mypy: disable-error-code="no-untyped-def"
@@ -17,7 +17,7 @@ from rookery.policies.stages.command import CommandStage
 from rookery.policies.stages.decide import Switch
 from rookery.sim.random_kernels import kernel
 
-__all__ = ["CompiledCommands", "take", "wait"]
+__all__ = ["CompiledCommands", "see", "take"]
 
 
 @kernel
@@ -63,10 +63,21 @@ def take(due, action, sizes, steps, first, rows, left):
 
 
 @kernel
-def wait(ended, left, due):
-    """Say whose time is over: due [N, A] where no control steps are left [N, A], none of them in worlds that `ended` [N]."""
+def see(obs, ended, rows, left, due):
+    """Take observations after a step, and say whose time is over.
+
+    Args:
+        obs: [N, A, O].
+        ended: [N] bool, worlds that begin anew.
+        rows: [N A, O + D] observation and decision, of which this writes the observation.
+        left: [N, A] control steps that the skills may still act for; 0 in worlds that begin anew.
+        due: [N, A], gets where none are left.
+    """
     for i in range(left.shape[0]):
         for a in range(left.shape[1]):
+            row = rows[i * left.shape[1] + a]
+            for j in range(obs.shape[2]):
+                row[j] = obs[i, a, j]
             if ended[i]:
                 left[i, a] = 0.0
             due[i, a] = left[i, a] <= 0.0
@@ -77,11 +88,13 @@ class CommandTable(NamedTuple):
 
     Args:
         start: place of the row's number that is the beginning, -1 where that is 0.
+        first: [n] place of the first where they stand side by side in the row, else -1.
         changed, changes: which numbers are more than their beginning, side by side, and how many they are [n].
         moved: whether there is an offset.
     """
 
     start: NDArray[np.int64]
+    first: NDArray[np.int64]
     changed: NDArray[np.int64]
     changes: NDArray[np.int64]
     by: NDArray[np.int64]
@@ -113,9 +126,14 @@ def command(rows, place, numbers, of, at, out):
             if n < 0:
                 out[r] = np.nan
                 continue
-        for i in range(out.shape[1]):
-            start = at.start[n, i]
-            out[r, i] = rows[r, start] if start >= 0 else np.float32(0.0)
+        first = at.first[n]
+        if first >= 0:
+            for i in range(out.shape[1]):  # a plain copy, which is a few vectors
+                out[r, i] = rows[r, first + i]
+        else:
+            for i in range(out.shape[1]):
+                start = at.start[n, i]
+                out[r, i] = rows[r, start] if start >= 0 else np.float32(0.0)
         for k in range(at.changes[n]):
             i = at.changed[n, k]
             x = out[r, i]
@@ -135,7 +153,7 @@ def command(rows, place, numbers, of, at, out):
 def _table(stages: list[CommandStage]) -> CommandTable:
     shape = len(stages), stages[0].outputs
     at = CommandTable(
-        np.full(shape, -1), np.zeros(shape, np.int64), np.zeros(shape[0], np.int64), np.full(shape, -1),
+        np.full(shape, -1), np.full(shape[0], -1), np.zeros(shape, np.int64), np.zeros(shape[0], np.int64), np.full(shape, -1),
         np.zeros(shape, np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.float32),
         np.full(shape, np.inf, np.float32),
     )  # fmt: skip
@@ -157,6 +175,8 @@ def _table(stages: list[CommandStage]) -> CommandTable:
                 if part.clip is not None:
                     at.clip[n, i] = part.clip
                 i += 1
+        if at.start[n, 0] >= 0 and (np.diff(at.start[n]) == 1).all():
+            at.first[n] = at.start[n, 0]
     return at
 
 

@@ -1,4 +1,4 @@
-"""Observations of a part of the agents, gathered, counted and normalized in one pass; compiled."""
+"""Observations of a part of the agents or worlds, gathered, counted and normalized in one pass; compiled."""
 
 # mypy: disable-error-code="no-untyped-def"
 # Numba infers the types of these functions from what they are given; annotations would say less.
@@ -8,41 +8,72 @@ import numpy as np
 
 from rookery.sim.random_kernels import kernel
 
-__all__ = ["gather"]
+__all__ = ["gather", "gather_last"]
 
 
 @kernel
-def gather(which, x, mean, std, clip, sums, index, out):
-    """Normalize the rows of x [R, O] that `which` [R] says.
+def gather(index, x, mean, std, clip, sums, out):
+    """Normalize the rows `index` [r] of x [R, O].
 
     Args:
-        which, x: see above.
+        index, x: see above.
         mean, std: [O].
         clip: limit of what is normalized; NaN stays.
         sums: [1 + 2 O] float64, number, sums and sums of squares of what is normalized before the limit, added to; [0] for not.
-        index: [r] int64, as many as they are, gets the numbers of the rows.
         out: [r, O], gets them, normalized.
     """
     size = len(mean)
     high = np.float32(clip)
-    count = 0
-    for r in range(len(which)):
-        if not which[r]:
-            continue
+    for k in range(len(index)):
+        r = index[k]
         for j in range(size):
-            out[count, j] = (x[r, j] - mean[j]) / std[j]
+            out[k, j] = (x[r, j] - mean[j]) / std[j]
         if len(sums):
             for j in range(size):
-                z = out[count, j]
+                z = out[k, j]
                 sums[1 + j] += z
                 sums[1 + size + j] += z * z
         for j in range(size):
-            z = out[count, j]
+            z = out[k, j]
             if z > high:
-                out[count, j] = high
+                out[k, j] = high
             elif z < -high:
-                out[count, j] = -high
-        index[count] = r
-        count += 1
+                out[k, j] = -high
     if len(sums):
-        sums[0] += count
+        sums[0] += len(index)
+
+
+@kernel
+def gather_last(terminated, truncated, x, mean, std, clip):
+    """Normalize the last observations of episodes that were cut off.
+
+    Args:
+        terminated, truncated: [N] bool.
+        x: [N, A, O].
+        mean, std: [O].
+        clip: limit of what is normalized; NaN stays.
+
+    Returns:
+        the worlds [m] that were truncated and did not terminate, and their observations [m, A, O].
+    """
+    count = 0
+    for i in range(len(truncated)):
+        count += truncated[i] and not terminated[i]
+    ids = np.empty(count, np.int64)
+    out = np.empty((count, x.shape[1], x.shape[2]), np.float32)
+    high = np.float32(clip)
+    k = 0
+    for i in range(len(truncated)):
+        if not truncated[i] or terminated[i]:
+            continue
+        ids[k] = i
+        for a in range(x.shape[1]):
+            for j in range(x.shape[2]):
+                z = (x[i, a, j] - mean[j]) / std[j]
+                if z > high:
+                    z = high
+                elif z < -high:
+                    z = -high
+                out[k, a, j] = z
+        k += 1
+    return ids, out

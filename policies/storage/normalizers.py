@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from rookery.policies.storage.normalizer_kernels import gather
+from rookery.policies.storage.normalizer_kernels import gather, gather_last
 from rookery.policies.storage.prefix import check_state
 from rookery.policies.training.reduction import ALONE, Reduction
+from rookery.sim.arrays import indices
 
 STD_FLOOR = 1e-2
 """Least standard deviation of an observation component: one that hardly moves is not blown up into noise."""
@@ -84,20 +86,30 @@ class ObservationNorm:
         self._squares += z.square().sum(0, dtype=torch.float64)
         return out.clamp_(-self.clip, self.clip)
 
-    def gather(self, x: Tensor, which: Tensor, record: bool) -> tuple[Tensor, Tensor]:
-        """Numbers [r] of the rows of x [R, O] that `which` [R] says, and these rows normalized [r, O]; `record` adds them to
+    def gather(self, x: Tensor, index: Tensor, record: bool, out: Tensor | None = None) -> Tensor:
+        """The rows `index` [r] of x [R, O] normalized [r, O], in `out` if given, which lies side by side; `record` adds them to
         the pending statistics."""
+        out = torch.empty(len(index), x.shape[1], dtype=x.dtype, device=x.device) if out is None else out
         if x.device.type == "cpu" and x.dtype is torch.float32:
-            of = which.contiguous().numpy()
-            count = int(np.count_nonzero(of))  # room for no more: who keeps these rows keeps all of it
-            index, out = torch.empty(count, dtype=torch.int64), torch.empty(count, x.shape[1])
-            sums = self._pending if record else self._pending[:0]
-            given = of, x.contiguous().numpy(), self.mean.numpy(), self.std.numpy(), self.clip
-            gather(*given, sums.numpy(), index.numpy(), out.numpy())
-            return index, out
-        index = which.nonzero().squeeze(1)
-        rows = x[index]
-        return index, self.record_normalized(rows, torch.empty_like(rows)) if record else self.normalize(rows)
+            gather(index.numpy(), x.contiguous().numpy(), *self.arrays(record), out.numpy())
+            return out
+        return self.record_normalized(x[index], out) if record else self.normalize(x[index], out)
+
+    def gather_last(self, x: Tensor, terminated: Tensor, truncated: Tensor) -> tuple[Tensor, Tensor]:
+        """The worlds [m] whose episodes were cut off and did not terminate, and their last observations, of x [N, A, O],
+        normalized [m, A, O]."""
+        if x.device.type == "cpu" and x.dtype is torch.float32:
+            mean, std, clip, _ = self.arrays(False)
+            given = terminated.numpy(), truncated.numpy(), x.contiguous().numpy()
+            ids, out = gather_last(*given, mean, std, clip)
+            return torch.from_numpy(ids), torch.from_numpy(out)
+        index = indices(truncated & ~terminated)
+        return index, self.normalize(x[index])
+
+    def arrays(self, record: bool) -> tuple[NDArray[np.float32], NDArray[np.float32], float, NDArray[np.float64]]:
+        """Mean, standard deviation, limit and, to `record`, pending sums, as the kernel `gather` takes them."""
+        sums = self._pending if record else self._pending[:0]
+        return self.mean.numpy(), self.std.numpy(), self.clip, sums.numpy()
 
     def commit(self) -> None:
         """Merge the pending samples (Chan et al. 1979) and refresh the frozen mean and std."""

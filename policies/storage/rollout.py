@@ -96,6 +96,12 @@ class ActionDraws:
         self.choice_log_probs = new(*shape, act.options, device=device) if act.choices else None
         self.state = new(steps, worlds, state, device=device) if state else None
 
+    def worlds(self, first: int, last: int) -> ActionDraws:
+        """Views of the worlds from `first` to before `last`."""
+        part = ActionDraws.__new__(ActionDraws)
+        part.__dict__ = {k: None if x is None else x[:, first:last] for k, x in vars(self).items()}
+        return part
+
 
 class Rollout(ActionDraws):
     """Preallocated storage of T steps of N worlds with A agents of one group each, see also `ActionDraws`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 
 from rookery.policies.storage.normalizers import ObservationNorm, ReturnScale, ValueNorm
@@ -154,3 +155,20 @@ def test_a_component_that_hardly_moves_is_not_blown_up_and_one_that_moves_is_not
     still, moving = norm.normalize(x).std(0).tolist()
     assert still < 0.05
     assert abs(moving - 1.0) < 0.02
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # compiled, and by torch
+def test_last_observations_are_those_of_episodes_that_were_cut_off(dtype: torch.dtype) -> None:
+    g = torch.Generator().manual_seed(2)
+    norm = ObservationNorm(3, 1.5)
+    norm.record(2.0 * torch.randn(50, 3, generator=g) + 1.0)
+    norm.commit()
+    x = 3.0 * torch.randn(40, 2, 3, generator=g, dtype=dtype)
+    x[5, 1, 2] = torch.nan
+    terminated, truncated = (torch.rand(40, generator=g) < 0.4 for _ in "ab")
+    terminated[5], truncated[5] = False, True
+    ids, rows = norm.gather_last(x, terminated, truncated)
+    assert ids.tolist() == [i for i in range(40) if truncated[i] and not terminated[i]] and 5 < len(ids) < 20
+    torch.testing.assert_close(rows, norm.normalize(x)[ids], rtol=1e-6, atol=1e-6, equal_nan=True)
+    ids, rows = norm.gather_last(x, truncated, truncated)
+    assert len(ids) == 0 and rows.shape == (0, 2, 3)
