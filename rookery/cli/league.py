@@ -116,6 +116,7 @@ def run(args: Args) -> int:
     """Begin a league or go on with one, and print its report."""
     from rookery.experiments.league.report import write_report
     from rookery.experiments.league.run import LeagueStopped
+    from rookery.experiments.league.state import check_members
     from rookery.kernels import announce_compiling
 
     if args.at and args.exploitability is None:
@@ -135,6 +136,11 @@ def run(args: Args) -> int:
         except LeagueStopped:
             print(f"rookery: interrupted and saved; go on with: rookery league {league.folder}", file=sys.stderr)
             return 130
+    if args.report:
+        try:
+            check_members(league.folder, league.state)
+        except RookeryError as e:
+            _tell(f"the report is of what was played before; the league cannot go on: {e}")
     found = write_report(league.folder, league.state)
     if args.json:
         print_json({"folder": str(league.folder)} | found)

@@ -256,7 +256,16 @@ def test_the_command_line_begins_goes_on_judges_and_reports(in_tmp: Path, capsys
     judged = json.loads(capsys.readouterr().out)["exploitability"]
     assert [len(row.get("best_responses", [])) for row in judged] == [1, 0, 1]
     assert main(["league", "league", "--report"]) == 0
-    assert "exploitability" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "exploitability" in said.out and not said.err
+    shutil.rmtree("league/members/member-01")
+    assert main(["league", "league", "--report"]) == 0  # of what was played, which stands in league.json
+    said = capsys.readouterr()
+    assert (
+        "exploitability" in said.out
+        and "cannot go on" in said.err
+        and "league/members/member-01, is missing" in said.err
+    )
 
 
 @pytest.mark.parametrize(
