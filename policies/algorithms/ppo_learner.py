@@ -321,10 +321,13 @@ class GroupLearner:
         self, last_obs: Tensor, last_state: Tensor | None, last_active: Tensor | None, deciding: Tensor | None = None
     ) -> Samples:
         """Values, advantages and targets of the collected rollout; the arguments follow its last row (raw)."""
-        out = samples_of(self, last_obs, last_state, last_active)
+        return self.compared(samples_of(self, last_obs, last_state, last_active))
+
+    def compared(self, samples: Samples) -> Samples:
+        """The same samples, with what the reference policy would do where there is one."""
         if self.reference is not None:
-            self.reference.compare(self, out)
-        return out
+            self.reference.compare(self, samples)
+        return samples
 
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice, int | Tensor]]:
         """Shuffle, then give the minibatches: the shuffled samples, the rows of each, and how many of all processes count in

@@ -194,7 +194,7 @@ class OptionLearner(GroupLearner):
         decisions = self.decisions
         first = decisions.end
         decisions.reserve(len(index), self._draw)
-        if self._kernel is not None and rows.dtype is torch.float32:
+        if self._kernel is not None:
             self._kernel(decisions, index, rows, allowed, out)
         elif len(index):
             self._decide(index, rows, allowed, out)
@@ -283,10 +283,11 @@ class OptionLearner(GroupLearner):
             actor_input = obs[..., obs.shape[-1] - self.actor_inputs :]
         options = rows.get("choice_log_probs")
         self._learned = None if options is None else options[over]
-        return Samples(
+        out = Samples(
             actor_input, seen, rows["action"][over].unsqueeze(0), rows["log_prob"][over].unsqueeze(0), advantage, returns,
             value[:, over], None, choice_log_probs=None if options is None else options[over].unsqueeze(0),
         )  # fmt: skip
+        return self.compared(out)
 
     def _decisions(self) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """All decisions by field [R, ...], those carried over first; where each was taken [T, M], and who carried which [M]."""

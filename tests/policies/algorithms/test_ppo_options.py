@@ -305,3 +305,24 @@ def test_the_state_at_a_decision_is_what_its_value_is_of() -> None:
         obs = result[0]
     samples = learner.samples(obs["point"], ppo.env.state, None, ppo._of(learner, "deciding"))
     assert torch.equal(samples.critic_input[0], torch.cat(seen))
+
+
+def test_a_decision_after_the_rollout_is_worth_what_the_critic_says_of_its_own_world() -> None:
+    config = PPOConfig(
+        rollout_steps=3, minibatches=1, critic="central", hidden=(4,), gamma=GAMMA, normalize_observations=False,
+        normalize_values=False, obs_clip=1e6,
+    )  # fmt: skip
+    ppo = PPO(Amid(num_envs=5, agents=2, horizon=50, limit=1e9), config)
+    learner = ppo.learners["point"]
+    obs, _ = ppo.env.reset(0)
+    gained = torch.zeros(5, 2)
+    for t in range(3):
+        actions = ppo.act(obs)
+        result = ppo.env.step(actions)
+        ppo.observe(obs, actions, result)
+        gained += GAMMA**t * result[1]["point"]
+        obs = result[0]
+    after = torch.cat((ppo.env.state.unsqueeze(1).expand(-1, 2, -1), obs["point"]), -1).reshape(1, 10, -1)
+    samples = learner.samples(obs["point"], ppo.env.state, None, ppo._of(learner, "deciding"))
+    expected = gained.flatten() + GAMMA**3 * learner.critic.forward(after)[0, :, 0]
+    torch.testing.assert_close(samples.value_target[0], expected, rtol=1e-4, atol=1e-5)

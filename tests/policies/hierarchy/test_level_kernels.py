@@ -22,6 +22,7 @@ from rookery.sim.errors import RookeryError
 
 SIZE = 6
 PLAIN = CommandStage(SIZE, (CommandPart(0, 4),))
+LATER = CommandStage(SIZE, (CommandPart(1, 1), CommandPart(2, 3, clip=1.5)))
 SHIFT = CommandStage(
     SIZE, (CommandPart(0, 1), CommandPart(1, 2, True, 4, (0.3, -2.0), clip=1.5), CommandPart(3, 1, offset=(0.0,)))
 )
@@ -35,7 +36,15 @@ def bits(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "link", [PLAIN, SHIFT, COMMAND, Switch(5, ((2, 0), (1,), (3,)), ((PLAIN,), (SHIFT,), (COMMAND,)))]
+    "link",
+    [
+        PLAIN,
+        LATER,
+        SHIFT,
+        COMMAND,
+        Switch(5, ((2, 0), (1,), (3,)), ((PLAIN,), (SHIFT,), (COMMAND,))),
+        Switch(5, ((2, 0), (1, 3)), ((PLAIN,), (LATER,))),
+    ],
 )
 def test_commands(link: Any) -> None:
     g = torch.Generator().manual_seed(0)
