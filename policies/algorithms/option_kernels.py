@@ -10,15 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rookery.policies.algorithms.ppo_kernels import CHUNK_ROWS, put_inputs
 from rookery.policies.nn.choice_kernels import draw
-from rookery.policies.nn.compiled_mlp import IN, IN_PAD, INPUT, OUT_PAD, OUTPUT, forward
+from rookery.policies.nn.compiled_mlp import IN, OUT_PAD, OUTPUT, forward
 from rookery.policies.storage.normalizer_kernels import gather
 from rookery.sim.random_kernels import kernel
 
-__all__ = ["CHUNK_ROWS", "DrawnRows", "NormalizerArrays", "PolicyArrays", "decide"]
-
-CHUNK_ROWS = 128
-"""Rows that go through the network at once: their activations then stay in a core's cache."""
+__all__ = ["DrawnRows", "NormalizerArrays", "PolicyArrays", "decide"]
 
 
 class NormalizerArrays(NamedTuple):
@@ -69,18 +67,15 @@ def decide(index, x, allowed, norm, policy, rows, first, out):
     rows.agents[first:last] = index
     gather(index, x, norm.mean, norm.std, norm.clip, norm.sums, rows.observation[first:last])
     table, arena = policy.table, policy.arena
-    size, pad, into = table[0, IN], table[0, IN_PAD], table[0, INPUT]
-    skip = x.shape[1] - size
+    inputs = rows.observation[:, x.shape[1] - table[0, IN] :]
     outputs_pad, outputs_at = table[len(table) - 1, OUT_PAD], table[len(table) - 1, OUTPUT]
     outputs_size = out.shape[1] - len(policy.sizes) + policy.sizes.sum()
     for a in range(first, last, CHUNK_ROWS):
         b = min(a + CHUNK_ROWS, last)
         mask = np.empty((b - a if len(allowed) else 0, allowed.shape[1]), np.bool_)
-        for k in range(a, b):
-            at = into + (k - a) * pad
-            arena[at : at + size] = rows.observation[k, skip:]
-            if len(allowed):
-                mask[k - a] = allowed[rows.agents[k]]
+        for k in range(len(mask)):
+            mask[k] = allowed[rows.agents[a + k]]
+        put_inputs(table, arena, inputs, a, b)
         forward(table, arena, b - a, policy.activation)
         outputs = arena[outputs_at : outputs_at + (b - a) * outputs_pad].reshape(b - a, outputs_pad)
         draw(

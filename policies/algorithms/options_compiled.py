@@ -5,14 +5,9 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from rookery.policies.algorithms.option_kernels import (
-    CHUNK_ROWS,
-    DrawnRows,
-    NormalizerArrays,
-    PolicyArrays,
-    decide,
-)
+from rookery.policies.algorithms.option_kernels import DrawnRows, NormalizerArrays, PolicyArrays, decide
 from rookery.policies.algorithms.ppo_compiled import network_table
+from rookery.policies.algorithms.ppo_kernels import CHUNK_ROWS
 from rookery.policies.nn.compiled_mlp import Arena, pack
 from rookery.policies.nn.elementwise import ACTIVATIONS
 from rookery.policies.stages.perceptron import Perceptron

@@ -91,12 +91,12 @@ def loss_gradients(
     weight = np.float32(1.0 / count)
     for first in range(start, stop, CHUNK_ROWS):
         last = min(first + CHUNK_ROWS, stop)
-        _put(actor, arena, rows.actor_input, first, last)
+        put_inputs(actor, arena, rows.actor_input, first, last)
         forward(actor, arena, last - first, activation)
         _policy_loss(actor, arena, rows, first, last, weight, loss, log_std, log_std_grad, sums)
         backward(actor, arena, last - first, activation, True, False)
         if critic[0, INPUT] != actor[0, INPUT]:
-            _put(critic, arena, rows.critic_input, first, last)
+            put_inputs(critic, arena, rows.critic_input, first, last)
         forward(critic, arena, last - first, activation)
         _value_loss(critic, arena, rows, first, last, weight, loss, sums)
         backward(critic, arena, last - first, activation, True, False)
@@ -107,7 +107,7 @@ def loss_gradients(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _put(table: Any, arena: Any, inputs: Any, first: int, last: int) -> None:
+def put_inputs(table: Any, arena: Any, inputs: Any, first: int, last: int) -> None:
     """Copy rows of inputs to where the network reads them."""
     size = inputs.shape[1]
     for r in range(first, last):

@@ -233,9 +233,11 @@ class OptionLearner(GroupLearner):
         index = indices(due)
         last = torch.zeros(due.numel(), device=self.device)
         if len(index):
-            last_rows = self.observations.normalize(last_obs.flatten(0, 1)[index])
+            last_rows = self.observations.gather(last_obs.flatten(0, 1), index, record=False)
             world = index // self.spec.count
-            own = None if self.states is None or last_state is None else self.states.normalize(last_state[world])
+            own = None
+            if self.states is not None and last_state is not None:
+                own = self.states.gather(last_state, world, record=False)
             last[index] = denormalize(self.values(self._critic_rows(last_rows, own)))[0]
         terminated, truncated = (x.unsqueeze(-1).expand_as(roll.reward) for x in (roll.terminated, roll.truncated))
         leaves = roll.leaves(last_active)
@@ -247,7 +249,7 @@ class OptionLearner(GroupLearner):
             self.carried["discount"], last, due.flatten(),
         )  # fmt: skip
         credit = option_credit(options, denormalize(value)[0], c.lam)
-        over = (~credit.open).nonzero().squeeze(1)
+        over = indices(~credit.open)
         self._carry(rows, credit)
         if len(over) < c.minibatches:
             raise RookeryError(
@@ -313,7 +315,7 @@ class OptionLearner(GroupLearner):
         """Keep the decisions that are under way for the next rollout."""
         for x in self.carried.values():
             x.zero_()
-        under = credit.open.nonzero().squeeze(1)
+        under = indices(credit.open)
         index = rows["index"][under]
         for f, x in self.carried.items():
             if f in rows:

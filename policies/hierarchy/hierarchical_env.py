@@ -22,6 +22,7 @@ from rookery.policies.policy import Policy
 from rookery.policies.stages.decide import Each
 from rookery.policies.stages.torch_chain import StepContext
 from rookery.sim.actions import check_choices, check_shapes, not_finite
+from rookery.sim.arrays import indices
 from rookery.sim.buffers import check_tensors
 from rookery.sim.env import Act, Env, StepResult, Team
 from rookery.sim.env_wrapper import EnvWrapper
@@ -112,8 +113,6 @@ class Level:
 
     def mask(self) -> Tensor | None:
         """[N, A, n] bool, the skills that may be chosen now; None for all."""
-        if not self.rules.masked:
-            return None
         mask = self.rules.mask(self.obs.flatten(0, 1))
         return None if mask is None else mask.unflatten(0, self.due.shape)
 
@@ -158,7 +157,7 @@ class Level:
             RookeryError: a decision that is not finite, or no option.
         """
         rows, spec = self.decided.flatten(0, 1), self.hierarchy.high.action
-        index = self.due.flatten().nonzero().squeeze(1)
+        index = indices(self.due)
         given = action[index]
         if not given.isfinite().all():
             world = index[~given.isfinite().all(1)][0] // self.due.shape[1]

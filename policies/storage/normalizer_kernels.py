@@ -60,20 +60,15 @@ def gather_last(terminated, truncated, x, mean, std, clip):
     for i in range(len(truncated)):
         count += truncated[i] and not terminated[i]
     ids = np.empty(count, np.int64)
-    out = np.empty((count, x.shape[1], x.shape[2]), np.float32)
-    high = np.float32(clip)
     k = 0
     for i in range(len(truncated)):
-        if not truncated[i] or terminated[i]:
-            continue
-        ids[k] = i
-        for a in range(x.shape[1]):
-            for j in range(x.shape[2]):
-                z = (x[i, a, j] - mean[j]) / std[j]
-                if z > high:
-                    z = high
-                elif z < -high:
-                    z = -high
-                out[k, a, j] = z
-        k += 1
+        if truncated[i] and not terminated[i]:
+            ids[k] = i
+            k += 1
+    agents, size = x.shape[1], x.shape[2]
+    index = np.empty(count * agents, np.int64)
+    for r in range(len(index)):
+        index[r] = ids[r // agents] * agents + r % agents
+    out = np.empty((count, agents, size), np.float32)
+    gather(index, x.reshape(-1, size), mean, std, clip, np.empty(0), out.reshape(-1, size))
     return ids, out

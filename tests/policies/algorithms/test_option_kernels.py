@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from policies_fake import FakeEnv
+from policies_toy import collect
 from random_policy import random_policy
 from skilled import skilled
 from torch import Tensor
@@ -149,11 +150,7 @@ def test_a_decision_under_way_goes_on_as_it_was_taken(name: str) -> None:
     assert isinstance(learner, OptionLearner)
     obs = env.reset(0)[0]
     for _ in range(3):
-        for _ in range(8):
-            actions = ppo.act(obs)
-            result = env.step(actions)
-            ppo.observe(obs, actions, result)
-            obs = result[0]
+        obs = collect(ppo, env, obs, 8)
         before = {f: x.clone() for f, x in learner.decisions.rows().items()}
         latest = {int(who): row for row, who in enumerate(before["index"])}
         ppo.update(0.0)
@@ -171,11 +168,7 @@ def test_the_entropy_is_that_of_the_decisions_that_are_learned_from() -> None:
     learner = ppo.learners["point"]
     assert isinstance(learner, OptionLearner)
     obs = env.reset(0)[0]
-    for _ in range(8):
-        actions = ppo.act(obs)
-        result = env.step(actions)
-        ppo.observe(obs, actions, result)
-        obs = result[0]
+    obs = collect(ppo, env, obs, 8)
     assert env.deciding is not None
     samples = learner.samples(obs["point"], None, None, env.deciding["point"])
     assert samples.choice_log_probs is not None and samples.action.shape[1] < learner.decisions.end
@@ -192,11 +185,7 @@ def test_a_high_level_is_held_near_the_policy_that_it_began_as() -> None:
         before = learner.parameters.clone()
         obs = env.reset(0)[0]
         for _ in range(4):
-            for _ in range(8):
-                actions = ppo.act(obs)
-                result = env.step(actions)
-                ppo.observe(obs, actions, result)
-                obs = result[0]
+            obs = collect(ppo, env, obs, 8)
             figures = ppo.update(0.0)
         assert learner.reference is not None and torch.equal(learner.reference.parameters, before)
         found[weight] = figures["point/reference_kl"]
