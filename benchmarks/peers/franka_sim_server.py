@@ -1,4 +1,6 @@
-"""franka-sim with its defaults but for the limits, which stop the arm: MJCF, UDP port of a tracker, what that tells as JSON.
+"""franka-sim with its defaults but for limits, which stop the arm, and for late positions, which it drops.
+
+Arguments: MJCF; UDP port of a tracker; what that tells as JSON.
 
 It runs in the environment of franka-sim, which wants an older MuJoCo. A thread plays the tracker: the place of the drawer's
 handle, or a fixed place, in the words of table-top tasks.
@@ -55,6 +57,10 @@ def tell(seconds: float = 30.0) -> None:
 with contextlib.suppress(OSError):  # as `rookery vehicle` asks for: other programs would stop it for too long
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(15))
 server = FrankaSimServer(enable_gripper=True, enforce_motion_limits=True)
+absorb = server._absorb_within_motion_limits
+# an arm drops what comes after its cycle (FCI documentation, "Network requirements"); franka-sim would take it, and judge the
+# next position by when this one came
+server._absorb_within_motion_limits = lambda command, *, fresh: fresh and absorb(command, fresh=True)
 threading.Thread(target=track, args=(server, int(sys.argv[2]), json.loads(sys.argv[3])), daemon=True).start()
 threading.Thread(target=tell, daemon=True).start()
 server.start()

@@ -83,6 +83,9 @@ static void arm_slow(const arm_loops *loops)
     }
 }
 """
+TAKEN = (5e-7, 1e-4, 0.1)
+"""rad, rad/s, rad/s^2, by which references may differ from what an arm says that it took, which comes in 32 bits. One that it
+follows at 1 kHz jumps by a jerk of 700 rad/s^3 for all three together."""
 LEAST_SPEED = 0.05
 """rad/s, that a joint may have everywhere: it has to leave the end of its range."""
 
@@ -230,10 +233,17 @@ class ArmDrive:
         self._calls["start_loops"](*self._given)
 
     def resume(self, angles: ArrayLike, velocities: ArrayLike, accelerations: ArrayLike) -> None:
-        """References go on from [J] rad, rad/s and rad/s^2 where an arm has taken them meanwhile."""
-        self.position[:] = angles
-        self.speed[:] = velocities
-        for name, values in (("reference", angles), ("speed", velocities), ("acceleration", accelerations)):
+        """References go on from [J] rad, rad/s and rad/s^2 that an arm has taken, where these are not the references.
+
+        An arm that a position does not reach in time drops it, and goes on by itself (FCI documentation, "Packet handling").
+        """
+        taken = tuple(np.asarray(x, float) for x in (angles, velocities, accelerations))
+        asked = self.position, self.speed, self._views["loops", "acceleration"]
+        if all(np.abs(t - a).max() <= most for t, a, most in zip(taken, asked, TAKEN, strict=True)):
+            return
+        self.position[:] = taken[0]
+        self.speed[:] = taken[1]
+        for name, values in zip(("reference", "speed", "acceleration"), taken, strict=True):
             self._views["loops", name][:] = values
 
     def begin_policy(self, angles: ArrayLike) -> None:

@@ -25,7 +25,8 @@ from rookery.sim2real.runtime.priority import PRIORITY, real_time
 
 PERIOD_S = 0.001
 JOINTS = tuple(f"joint{i}" for i in range(1, 8))
-SHARE = 0.95  # of the arm's limits of speed, acceleration and jerk
+SHARE = 0.95  # of the arm's limits of speed and acceleration
+JERK_SHARE = 0.85  # of its limit of jerk: what it says of its references is rounded (`arm_drive.TAKEN`)
 MARGIN = 0.15  # rad/s, below the speeds near the ends of joints: the arm is judged by its measured speed, which swings
 ENVELOPE = SpeedEnvelope(
     (-2.7501, -1.7918, -2.9065, -3.0481, -2.8101, 0.54092, -3.0196),
@@ -38,7 +39,7 @@ FR3 = MotionLimits(
     (2.7437, 1.7837, 2.9007, -0.1518, 2.8065, 4.5169, 3.0159),
     tuple(SHARE * v for v in (2.62, 2.62, 2.62, 2.62, 5.26, 4.18, 5.26)),
     (SHARE * 10.0,) * 7,
-    (SHARE * 5000.0,) * 7,
+    (JERK_SHARE * 5000.0,) * 7,
     ENVELOPE,
 )
 """Franka Control Interface documentation, "Robot and interface specifications", FR3, the robot that FCI 10 is for. Its speeds
@@ -210,8 +211,7 @@ class Servo:
                 drive.go(orders.values[: len(q)])
             elif kind == COMMAND:
                 drive.command(orders.values[: drive.size], q, dq)
-        if self._cycles > 1:  # the robot has gone on without us, with its last acceleration
-            drive.resume(*(np.array(x)[self._order] for x in (state.q_d, state.dq_d, state.ddq_d)))
+        drive.resume(*(np.array(x)[self._order] for x in (state.q_d, state.dq_d, state.ddq_d)))
         drive.tick()
         return self._stopping and bool(np.abs(drive.speed).max() < REST_RAD_S)
 

@@ -50,24 +50,25 @@ def test_speeds_shrink_towards_the_ends_of_joints(group: ContractGroup) -> None:
     assert excess(ArmDrive(group, PERIOD_S, dataclasses.replace(FR3, envelope=None))) > 0.2
 
 
-def test_after_lost_cycles_it_goes_on_from_where_the_arm_went(group: ContractGroup) -> None:
-    """The arm goes on with its last acceleration; the positions that it has then followed keep the limit of jerk."""
+def test_it_goes_on_from_what_the_arm_took(group: ContractGroup) -> None:
+    """An arm that misses a position goes on with its last acceleration; what it follows then keeps the limit of jerk. It says
+    what it took in 32 bits."""
     drive = ArmDrive(group, PERIOD_S, FR3)
     rng = np.random.default_rng(1)
     drive.start(drive.start_angles)
-    places = [drive.position.copy()]
+    places = [drive.position.copy()] * 3
     for step in range(1500):
         if step % 300 == 0:
             drive.go(drive.start_angles + rng.uniform(-0.5, 0.5, 7))
-        if len(places) > 4 and rng.random() < 0.05:
-            speed = (places[-1] - places[-2]) / PERIOD_S
-            acceleration = (places[-1] - 2.0 * places[-2] + places[-3]) / PERIOD_S**2
-            speed = speed + PERIOD_S * acceleration
-            places.append(places[-1] + PERIOD_S * speed)
-            drive.resume(places[-1], speed, acceleration)
-        places.append(drive.tick().copy())
+        speed = (places[-1] - places[-2]) / PERIOD_S
+        acceleration = (places[-1] - 2.0 * places[-2] + places[-3]) / PERIOD_S**2
+        drive.resume(*(np.float32(x) for x in (places[-1], speed, acceleration)))
+        asked = drive.tick().copy()
+        missed = rng.random() < 0.05
+        places.append(places[-1] + PERIOD_S * (speed + PERIOD_S * acceleration) if missed else asked)
     jerk = np.abs(np.diff(places, 3, axis=0)) / PERIOD_S**3
-    assert (jerk.max(0) <= 1.01 * np.array(FR3.jerk)).all()
+    assert (jerk.max(0) <= 5000.0).all()
+    assert np.abs(np.diff(places, axis=0)).max() / PERIOD_S > 0.3  # it moves
 
 
 def test_a_motion_that_ends_on_the_way_home_is_told_at_once(reach_bundle: Path) -> None:
