@@ -246,7 +246,8 @@ class Terminal:
     def __init__(self, steps: int, total_steps: int) -> None:
         self.first = steps
         self.total = total_steps
-        self._begin = time.monotonic()
+        self._from = (time.monotonic(), steps)
+        self._compiled = False
         self._shown = -PLAIN_LINE_EVERY_S
         self._last: dict[str, Any] = {}
         self._bar: Any = None
@@ -269,6 +270,9 @@ class Terminal:
         """Show an iteration's figures."""
         self._last |= row
         line = self.line()
+        if not self._compiled:  # the first iteration waits for compilers: the time that is left follows from the others
+            self._compiled = True
+            self._from = (time.monotonic(), row["steps"])
         if self._bar is not None:
             self._bar.update(self._task, completed=row["steps"], description=line)
         elif time.monotonic() - self._shown >= PLAIN_LINE_EVERY_S:
@@ -281,8 +285,8 @@ class Terminal:
     def line(self) -> str:
         """The figures in one line."""
         row = self._last
-        made = row["steps"] - self.first
-        left = (self.total - row["steps"]) / max(made, 1) * (time.monotonic() - self._begin)
+        begin, steps = self._from
+        left = (self.total - row["steps"]) / max(row["steps"] - steps, 1) * (time.monotonic() - begin)
         parts = [f"{_short(row['steps'])} of {_short(self.total)} steps", f"{_short(row['samples_per_s'])} samples/s"]
         success = row.get("success", row.get("metric/success"))
         if success is not None:

@@ -231,10 +231,20 @@ def test_the_line_says_what_matters(capsys):
 
 
 def test_hours_are_told_apart_from_minutes(monkeypatch):
-    monkeypatch.setattr("time.monotonic", lambda: 0.0)
-    terminal = Terminal(0, 100)
     for now, eta in ((59.0, "ETA 0:59"), (3725.0, "ETA 1:02:05")):
+        monkeypatch.setattr("time.monotonic", lambda: 0.0)
+        terminal = Terminal(0, 100)
         monkeypatch.setattr("time.monotonic", lambda now=now: now)
-        terminal._shown = now
-        terminal.show({"steps": 50, "samples_per_s": 1.0})
+        terminal._last = {"steps": 50, "samples_per_s": 1.0}
         assert terminal.line().endswith(eta)
+
+
+def test_the_time_that_is_left_leaves_compiling_out(monkeypatch, capsys):
+    """A first iteration of 100 s, others of 1 s."""
+    monkeypatch.setattr("time.monotonic", lambda: 0.0)
+    terminal = Terminal(1000, 2000)
+    for iteration in range(1, 5):
+        monkeypatch.setattr("time.monotonic", lambda i=iteration: 99.0 + i)
+        terminal.show({"steps": 1000 + 10 * iteration, "samples_per_s": 10.0})
+    terminal.stop()
+    assert capsys.readouterr().err.splitlines()[-1].endswith("ETA 1:36")
