@@ -114,35 +114,12 @@ def evaluate(
         ended = 0
         balance = np.zeros(3)
         for a in range(count):
-            x, y, z = state[w, a, 0], state[w, a, 1], state[w, a, 2]
-            total = 0.0
-            gap = math.inf
-            closest = -1.0
-            for b in range(count):
-                if b != a:
-                    d = math.sqrt((x - state[w, b, 0]) ** 2 + (y - state[w, b, 1]) ** 2 + (z - state[w, b, 2]) ** 2)
-                    total += d
-                    gap = min(gap, _swept(before[w, a], before[w, b], state[w, a], state[w, b]))
-                    cosine = direction[a, 0] * direction[b, 0] + direction[a, 1] * direction[b, 1]
-                    closest = max(closest, cosine + direction[a, 2] * direction[b, 2])
-            why = 0
-            if abs(x) > half or abs(y) > half or z > ceiling:
-                why = 4
-            if _swept(before[w, a], goal_before[w], state[w, a], goal[w]) < near[1]:
-                why = 3
-            if gap < near[0]:
-                why = 2
-            if z < ground[w] + floor:
-                why = 1
+            total, gap, closest = _others(state[w], before[w], direction, a, count)
+            met = _swept(before[w, a], goal_before[w], state[w, a], goal[w]) < near[1]
+            why = _crash(state[w, a], gap < near[0], met, ground[w] + floor, half, ceiling)
             around = min(math.acos(min(max(closest, -1.0), 1.0)) / natural, 1.0)
             alive = 0.0 if why > 0 else 1.0
-            old = math.sqrt(
-                (before[w, a, 0] - goal_before[w, 0]) ** 2
-                + (before[w, a, 1] - goal_before[w, 1]) ** 2
-                + (before[w, a, 2] - goal_before[w, 2]) ** 2
-            )
-            new = math.sqrt((x - goal_before[w, 0]) ** 2 + (y - goal_before[w, 1]) ** 2 + (z - goal_before[w, 2]) ** 2)
-            terms[0, w, a] = alive * (old - new)
+            terms[0, w, a] = alive * (_apart(before[w, a], goal_before[w]) - _apart(state[w, a], goal_before[w]))
             terms[1, w, a] = alive * total / (count - 1)
             terms[2, w, a] = alive * math.exp(-2.0 * abs(distance[a] - radius))
             terms[3, w, a] = alive * around
@@ -157,15 +134,47 @@ def evaluate(
                 ended = why
             for i in range(3):
                 balance[i] += direction[a, i] / count
-        for a in range(state.shape[1]):
-            for i in range(3):
-                before[w, a, i] = state[w, a, i]
+        before[w] = state[w, :, :3]
         cause[w] = ended
         figures[w, 0] = mean
         figures[w, 1] = least
         figures[w, 2] = error
         figures[w, 3] = narrow
         figures[w, 4] = math.sqrt(balance[0] ** 2 + balance[1] ** 2 + balance[2] ** 2)
+
+
+@_loop
+def _others(state, before, direction, a, count):
+    """Of drone a of a world: the sum of the distances to the others, the least during the step, and the greatest cosine between
+    the directions from the target to it and to another."""
+    total = 0.0
+    gap = math.inf
+    closest = -1.0
+    for b in range(count):
+        if b != a:
+            total += _apart(state[a], state[b])
+            gap = min(gap, _swept(before[a], before[b], state[a], state[b]))
+            cosine = direction[a, 0] * direction[b, 0] + direction[a, 1] * direction[b, 1]
+            closest = max(closest, cosine + direction[a, 2] * direction[b, 2])
+    return total, gap, closest
+
+
+@_loop
+def _crash(place, met_drone, met_target, lowest, half, ceiling):
+    """0, or 1 + index in CAUSES: the first of those that a drone meets."""
+    if place[2] < lowest:
+        return 1
+    if met_drone:
+        return 2
+    if met_target:
+        return 3
+    return 4 if abs(place[0]) > half or abs(place[1]) > half or place[2] > ceiling else 0
+
+
+@_loop
+def _apart(p, q):
+    """Distance of two points."""
+    return math.sqrt((p[0] - q[0]) ** 2 + (p[1] - q[1]) ** 2 + (p[2] - q[2]) ** 2)
 
 
 @_loop
