@@ -231,27 +231,25 @@ def evaluate(
     Raises:
         RookeryError: fewer than one episode asked for, or than a ConcatEnv has tasks.
     """
-    quota = quota_of(env.num_envs, episodes, _turns(env, episodes))
+    quota = quota_of(env, episodes)
     columns = play_episodes(env, act, quota, seed, progress, record)
     return report(env, columns, episodes)
 
 
-def quota_of(worlds: int, episodes: int, turns: Tensor | None = None) -> Tensor:
-    """[N] the episodes that each world gives.
+def quota_of(env: Env, episodes: int) -> Tensor:
+    """[N] the episodes that each world gives: the first ones give one more; in a ConcatEnv the first ones of each task.
 
     Args:
-        worlds: N.
+        env: N worlds.
         episodes: in all.
-        turns: [N] the worlds in the order in which they get one more; None takes them in theirs.
 
     Raises:
-        RookeryError: fewer than one episode.
+        RookeryError: fewer than one episode, or than a ConcatEnv has tasks.
     """
     if episodes < 1:
         raise RookeryError(f"episodes is {episodes}: give at least 1.")
-    quota = torch.full((worlds,), episodes // worlds)
-    more = episodes % worlds
-    quota[slice(more) if turns is None else turns[:more]] += 1
+    quota = torch.full((env.num_envs,), episodes // env.num_envs)
+    quota[_turns(env, episodes)[: episodes % env.num_envs]] += 1
     return quota
 
 

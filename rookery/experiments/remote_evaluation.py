@@ -50,7 +50,7 @@ def evaluate_on(
 
     Args:
         address: of a Ray cluster, see `Cluster`.
-        env: of the same task, for its names; it is not stepped.
+        env: of the same worlds; it is not stepped.
         run, worlds: of `rookery.experiments.run_env.open_env`.
         episodes: how many.
         progress: called when a part is done, with the episodes finished and their share.
@@ -62,7 +62,7 @@ def evaluate_on(
     """
     from rookery.policies.training.evaluate import quota_of, report
 
-    quota = quota_of(worlds, episodes)
+    quota = quota_of(env, episodes)
     order = options | {"run": str(run), "ranges": None}
     sent = SentPolicies.of_run(run) if run.is_dir() else None
     if options["randomize"] not in PRESETS:  # a file of this machine

@@ -104,7 +104,7 @@ def open_env(
         config: changes to the task config.
         as_trained: see `make_env`.
         sample: draw choices by their probabilities, from the seed; False takes the likeliest options.
-        options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`.
+        options: `engine`, `seed`, `randomize`, `fixed` and `shards` of `rookery.make`; `part`, see `make_env`.
 
     Raises:
         RookeryError: as `open_run` and `make_env`; or there is no such controller, or nothing to sample.
@@ -119,7 +119,7 @@ def open_env(
     if sample and controller == "classical":
         raise RookeryError("--sample draws the choices of a policy: leave it out with --controller classical.")
     if _is_task_alone(run, controller):
-        env = make(str(run), num_envs, config=config, **options)
+        env = _make(str(run), num_envs, config=config, **options)
     else:
         policies, contract = open_run(run)
         if sample and not any(policy.options for policy in policies.values()):

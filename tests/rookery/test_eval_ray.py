@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from sampled import slow_but
 
 from rookery.cli.main import main
-from rookery.experiments import sent_policies
-from rookery.experiments.remote_evaluation import in_order, parts_of, play_part
+from rookery.experiments import remote_evaluation, sent_policies
+from rookery.experiments.remote_evaluation import evaluate_on, in_order, parts_of, play_part
 from rookery.experiments.run_env import open_env
 from rookery.experiments.runs import find_run
 from rookery.experiments.sent_policies import SentPolicies
 from rookery.policies.training.evaluate import evaluate, play_episodes, quota_of, report
+from rookery.sim.errors import RookeryError
 
 
 @given(st.integers(1, 600), st.integers(1, 64))
@@ -56,7 +57,7 @@ def _options(**changes: Any) -> dict[str, Any]:
 def test_parts_give_the_bits_of_one_process(parts: int, episodes: int) -> None:
     """With gusts, noise, delays and everything else that is drawn, by a policy that comes along: its folder is not there."""
     env, act = open_env(Path("drone-hover"), 96, **_options(randomize="all"))
-    quota = quota_of(96, episodes)
+    quota = quota_of(env, episodes)
     whole = play_episodes(env, act, quota, 3)
     want = report(env, whole, episodes)
     each = 96 // parts
@@ -78,6 +79,62 @@ def test_parts_give_the_bits_of_one_process(parts: int, episodes: int) -> None:
     assert evaluate(again, act, episodes, 3) == want
     env.close()
     again.close()
+
+
+def test_parts_of_a_controllers_worlds_give_the_bits_of_one_process() -> None:
+    options = _options(controller="classical")
+    env, act = open_env(Path("drone-track"), 32, **options)
+    quota = torch.ones(32, dtype=torch.long)
+    want = play_episodes(env, act, quota, 3)
+    order = options | {"run": "drone-track", "worlds": 32, "ranges": None, "policies": None, "quota": [1] * 16}
+    found = [play_part(order | {"part": (i, 2)}) for i in range(2)]
+    for i, columns in enumerate(found):
+        assert isinstance(columns, dict), columns
+        columns["world"] += 16 * i
+    merged = in_order([columns for columns in found if isinstance(columns, dict)])
+    torch.testing.assert_close(merged, want, rtol=0.0, atol=0.0, equal_nan=True)
+    env.close()
+
+
+class OneProcessor:
+    """A cluster that keeps the orders."""
+
+    def __init__(self) -> None:
+        self.orders: list[dict[str, Any]] = []
+
+    def __enter__(self) -> OneProcessor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def processors(self) -> float:
+        return 1.0
+
+    def each(self, work: object, orders: list[dict[str, Any]]) -> list[Any]:
+        self.orders = orders
+        return [(0, "no episodes here")]
+
+
+@pytest.mark.parametrize("episodes", [4, 10, 21])
+def test_the_tasks_of_a_set_have_as_many_episodes_as_in_one_process(
+    episodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six worlds of a first task, two of a second."""
+    cluster = OneProcessor()
+    monkeypatch.setattr(remote_evaluation.Cluster, "of_processes", lambda address: cluster)
+    tasks = torch.tensor([0] * 6 + [1] * 2)
+    env: Any = SimpleNamespace(task_names=("a", "b"), task_index=tasks, num_envs=8, task_id="a set")
+    with pytest.raises(RookeryError, match="no episodes here"):
+        evaluate_on("local", env, Path("nowhere"), 8, episodes, **_options())
+    (order,) = cluster.orders
+    played = torch.tensor(order["quota"])
+    assert played.sum() == episodes
+    assert all(played[tasks == task].sum() > 0 for task in (0, 1))
+    assert played.max() - played.min() <= 1
+    assert abs(played[6:].sum() - played[[0, 1]].sum()) == 0  # the first two of either take turns
+    with pytest.raises(RookeryError, match="at least as many episodes"):
+        evaluate_on("local", env, Path("nowhere"), 8, 1, **_options())
 
 
 @pytest.mark.slow
