@@ -95,7 +95,10 @@ def _train_on_workers(parsed: Parsed) -> int:
     if command.json:
         print_json(result)
     elif result["interrupted"]:
-        print(f"rookery: interrupted and saved; resume with: rookery train --resume {folder}", file=sys.stderr)
+        print(
+            f"rookery: interrupted and saved; resume with: rookery train --resume {folder} {workers.words}",
+            file=sys.stderr,
+        )
     else:
         print_next_steps(settings, folder, result)
     return 130 if result["interrupted"] else 0

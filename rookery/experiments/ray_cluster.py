@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -46,12 +47,23 @@ def _ray() -> Any:
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "1")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if (
+        "ray" not in sys.modules and has_token()
+    ):  # `ray start` asks for it then, and Ray gives it of itself only to "auto"
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
         import ray.train.torch
     except ImportError as error:
         raise RookeryError("several processes or machines need Ray: pip install 'rookery[ray]'.") from error
     return ray
+
+
+def has_token() -> bool:
+    """True where this user has a token of Ray, by which the processes of a cluster know each other (Ray documentation, "Token
+    authentication"): Ray makes one when it first starts a cluster on this machine alone."""
+    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    return bool(os.environ.get("RAY_AUTH_TOKEN")) or file.is_file()
 
 
 class Cluster:
@@ -116,7 +128,12 @@ class Cluster:
         try:
             ray.init(address=self.address, **quiet)
         except Exception as error:  # of several kinds, by what answers there
-            raise self._no_cluster() from error
+            if self.address == "auto":
+                raise self._no_cluster() from error
+            raise RookeryError(
+                f"{self.address} answers, but not as a Ray cluster that takes this process: give the head's address, have the "
+                "same version of Ray here, and the head's token (`ray get-auth-token` there) in ~/.ray/auth_token."
+            ) from error
         try:
             have = ray.cluster_resources().get("CPU", 0.0)
             if have < needed:

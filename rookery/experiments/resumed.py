@@ -68,7 +68,8 @@ def read_resumed(
     find_device(settings.device)
     if state["steps"] >= runner_config.total_steps:
         raise RookeryError(
-            f"{run} has made all its {state['steps']} steps: give a larger --steps, such as {2 * state['steps']}."
+            f"{run} has made {state['steps']} steps, of {runner_config.total_steps} in all: give a larger --steps, such as "
+            f"{2 * state['steps']}."
         )
     limit = runner_config.time_limit_s
     if limit is not None and state["seconds"] >= limit:

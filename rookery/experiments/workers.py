@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from rookery.experiments.ray_cluster import RETURN_S, Cluster
 from rookery.experiments.ray_mailbox import WorkerMailbox
 from rookery.experiments.ray_tasks import Surroundings, as_here
 from rookery.experiments.resumed import read_resumed
+from rookery.experiments.runs import link_latest
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.training import RANGES, Training, refuse_changed_task, runner_of, start, training_result
 from rookery.policies.training import checkpoint
@@ -31,6 +33,7 @@ from rookery.policies.training.interruption import Interruption
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
 from rookery.policies.training.roles import Roles
+from rookery.sim.devices import find_device
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import find
 
@@ -75,6 +78,16 @@ class Workers:
                 f"with --staleness {self.staleness} one worker learns while the others act: give --workers 2 or more."
             )
 
+    @property
+    def words(self) -> str:
+        """The options of `rookery train` that ask for them."""
+        defaults = Workers(self.count)
+        words = [f"--workers {self.count}"]
+        words += [f"--worker-cpus {self.cpus:g}"] if self.cpus != defaults.cpus else []
+        words += [f"--ray {self.address}"] if self.address != defaults.address else []
+        words += [f"--staleness {self.staleness}"] if self.staleness != defaults.staleness else []
+        return " ".join(words)
+
 
 def train(
     workers: Workers,
@@ -105,21 +118,20 @@ def train(
         RookeryError: settings, a cluster or a folder that cannot be used; or workers were lost too often.
     """
     steps = 0
+    contract: dict[str, Any]
     if settings is not None:  # what is refused without Ray, which takes some seconds to start
+        find_device(settings.device)
         refuse_workers(settings, Roles(0, workers.count, workers.staleness))
+    else:
+        assert run is not None
+        settings, contract, folder = _resumed(run, changes, task, device)
+        steps = checkpoint.steps_of(checkpoint.newest(folder))
     with Cluster(workers.address, workers.count, workers.cpus) as cluster:
-        if settings is not None:
+        if run is None:
             training = start(settings, out, Roles(0, workers.count, workers.staleness))
             settings, contract, folder = training.settings, training.runner.contract, training.folder
             training.close()
             del training  # and with it the replay memory, which the worker that learns has
-        else:
-            assert run is not None
-            if run.parent.name == "checkpoints":
-                raise RookeryError(f"workers go on from the newest checkpoint of a run: give {run.parent.parent}.")
-            settings, contract, folder = read_resumed(run, changes, task, device)
-            steps = checkpoint.steps_of(checkpoint.newest(folder))
-            find(settings.task).load()  # a file of the user's own is known then
         folder = folder.resolve()
         try:
             cluster.check_folder(folder)
@@ -131,8 +143,22 @@ def train(
         begun(settings, folder)
         order: dict[str, Any] = {"settings": settings.to_values(), "folder": str(folder), "contract": contract}
         order |= {"cpus": workers.cpus, "staleness": workers.staleness, "surroundings": Surroundings.now()}
-        order["backend"] = backend_of(workers, settings.device)
-        return settings, _watch(cluster, order, Terminal(steps, settings.runner.total_steps))
+        order |= {"backend": backend_of(workers, settings.device), "latest": run is None and out is None}
+        return settings, _watch(cluster, workers, order, Terminal(steps, settings.runner.total_steps))
+
+
+def _resumed(
+    run: Path, changes: dict[str, Any] | None, task: str | None, device: str | None
+) -> tuple[RunSettings, dict[str, Any], Path]:
+    """As `read_resumed`, from a run's newest checkpoint."""
+    if run.parent.name == "checkpoints":
+        raise RookeryError(
+            f"workers go on from the newest checkpoint of a run: give {run.parent.parent}, without the folders of later "
+            f"checkpoints than {run.name} in {run.parent}."
+        )
+    found = read_resumed(run, changes, task, device)
+    find(found[0].task).load()  # a file of the user's own is known then
+    return found
 
 
 def backend_of(workers: Workers, device: str) -> str:
@@ -142,12 +168,12 @@ def backend_of(workers: Workers, device: str) -> str:
     return NCCL if own else GLOO
 
 
-def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[str, Any]:
+def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: Terminal) -> dict[str, Any]:
     """Have the workers train, and show it."""
     mailbox = cluster.mailbox()
     storage = tempfile.mkdtemp(prefix="rookery-ray-")
     folder = Path(order["folder"])
-    shortage = _Shortage(cluster, folder)
+    shortage = _Shortage(cluster, workers, folder)
     terminal.start()
     try:
         with Interruption() as interruption:
@@ -157,7 +183,7 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
                 told = False
                 while (failure := cluster.failure(training)) is None:
                     time.sleep(LOOK_S)
-                    cluster.check_head(_way_on(folder))
+                    cluster.check_head(_way_on(workers, folder))
                     shortage.look()
                     if interruption.wanted and not told:
                         told = True
@@ -179,7 +205,7 @@ def _watch(cluster: Cluster, order: dict[str, Any], terminal: Terminal) -> dict[
     if result is None:
         cause = failure or "Ray ended them"
         raise RookeryError(
-            f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {_way_on(folder)}."
+            f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {_way_on(workers, folder)}."
         )
     return result
 
@@ -205,9 +231,9 @@ def _show(terminal: Terminal, mailbox: WorkerMailbox, wait: bool) -> None:
 class _Shortage:
     """Tells once that workers wait for a machine in place of a lost one, and ends their waiting."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, workers: Workers, folder: Path) -> None:
         self._cluster = cluster
-        self._folder = folder
+        self._way_on = partial(_way_on, workers, folder)
         self._looked = time.monotonic()
         self._told = False
 
@@ -220,17 +246,21 @@ class _Shortage:
         if time.monotonic() < self._looked + PLACES_S:
             return
         self._looked = time.monotonic()
-        enough = self._cluster.check_places(_way_on(self._folder))
+        enough = self._cluster.check_places(self._way_on())
         if not enough and not self._told:
             line = f"a machine was lost, and the workers wait for another one, for {RETURN_S:g} s at most"
             print(f"rookery: {line}", file=sys.stderr, flush=True)
         self._told = not enough
 
 
-def _way_on(folder: Path) -> str:
+def _way_on(workers: Workers, folder: Path) -> str:
     """Advice to a user whose cluster was lost."""
     there = checkpoint.complete(folder)
-    return f"go on with `rookery train --resume {folder}`" if there else "train anew, for there is no checkpoint yet"
+    return (
+        f"go on with `rookery train --resume {folder} {workers.words}`"
+        if there
+        else "train anew, for there is no checkpoint yet"
+    )
 
 
 def _work(order: dict[str, Any]) -> None:
@@ -261,7 +291,8 @@ def _joined(order: dict[str, Any], roles: Roles, reduction: Reduction) -> Traini
     first = dataclasses.replace(settings, init=None) if begun else settings  # the checkpoint has what was begun from
     kept = folder / RANGES
     _, algorithm, worlds = begin(first, str(kept) if kept.exists() else settings.randomize, folder, roles)
-    runner = runner_of(settings, algorithm, folder, order["contract"], reduction=reduction, worlds=worlds)
+    saved = (lambda path: link_latest(folder)) if order["latest"] else None
+    runner = runner_of(settings, algorithm, folder, order["contract"], saved=saved, reduction=reduction, worlds=worlds)
     if begun:
         refuse_changed_task(order["contract"], algorithm, folder)
         runner.load(folder)

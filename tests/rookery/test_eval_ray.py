@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from hypothesis import given
@@ -149,6 +156,63 @@ def test_ray_gives_the_same_figures(in_tmp: Path, capsys: pytest.CaptureFixture[
     out, error = capsys.readouterr()
     assert json.loads(out) == want
     assert "Traceback" not in error
+
+
+@pytest.fixture(scope="module")
+def token_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """Address of a cluster that `ray start` has begun where there is a token, and the token's file."""
+    folder = tmp_path_factory.mktemp("ray")
+    (folder / "token").write_text("6308f4107d6bd8b6eb9c37fc2be5ca89477ad190d8a0a6d1de7c4aa7606c55c3")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    command = [
+        str(Path(sys.executable).with_name("ray")),
+        "start",
+        "--head",
+        "--port",
+        str(port),
+        "--num-cpus",
+        "2",
+        "--block",
+    ]
+    command += ["--include-dashboard=false", "--disable-usage-stats", "--temp-dir", f"/tmp/rookery-ray-{port}"]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    head = subprocess.Popen(
+        command, env=environment | {"RAY_AUTH_TOKEN_PATH": str(folder / "token")}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        yield f"127.0.0.1:{port}", folder / "token"
+    finally:
+        family = psutil.Process(head.pid).children(recursive=True)
+        for process in (head, *family):
+            process.kill()
+        shutil.rmtree(f"/tmp/rookery-ray-{port}", ignore_errors=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("same", [True, False])
+def test_a_cluster_with_a_token(same: bool, token_cluster: tuple[str, Path], tmp_path: Path) -> None:
+    """As the documentation has it started; Ray gives a token to no address of itself."""
+    address, token = token_cluster
+    if not same:
+        token = tmp_path / "token"
+        token.write_text("0" * 64)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RAY_")}
+    words = ["-m", "rookery", "eval", "drone-hover", "--episodes", "32", "--num-envs", "32", "--ray", address]
+    deadline = time.monotonic() + 60.0
+    while True:
+        done = subprocess.run(
+            [sys.executable, *words], env=environment | {"RAY_AUTH_TOKEN_PATH": str(token)}, capture_output=True, text=True,
+            timeout=200,
+        )  # fmt: skip
+        if "no Ray cluster answers" not in done.stderr or time.monotonic() > deadline:  # it takes some seconds to begin
+            break
+        time.sleep(1.0)
+    assert done.returncode == (0 if same else 2), done.stderr
+    assert "Traceback" not in done.stderr
+    assert ("the head's token" in done.stderr) is not same
 
 
 def test_a_policy_too_large_to_be_sent_is_one_sentence(

@@ -22,6 +22,7 @@ import torch.distributed as dist
 from forks import FORKS
 from ray_nodes import two_nodes
 
+from rookery.cli import train_options
 from rookery.cli.main import main
 from rookery.experiments import ray_cluster, workers
 from rookery.experiments.ray_cluster import Cluster
@@ -491,13 +492,15 @@ class Headless:
         raise RookeryError(f"the head has ended: start it again and {then}.")
 
 
-@pytest.mark.parametrize(("saved", "said"), [(False, "train anew"), (True, "go on with `rookery train --resume ")])
+@pytest.mark.parametrize(
+    ("saved", "said"), [(False, "train anew"), (True, "go on with `rookery train --resume .* --workers 2`")]
+)
 def test_a_lost_head_is_one_sentence_with_the_way_on(saved: bool, said: str, tmp_path: Path) -> None:
     if saved:
         (tmp_path / "checkpoints" / f"{64:012d}").mkdir(parents=True)
     cluster: Any = Headless()
     with pytest.raises(RookeryError, match=rf"the head has ended: start it again and {said}"):
-        _watch(cluster, {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
+        _watch(cluster, Workers(2), {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
 
 
 class Shrunk(Headless):
@@ -522,7 +525,7 @@ def test_workers_that_no_machine_is_left_for_wait_a_while(
     monkeypatch.setattr(workers, "LOOK_S", 0.01)
     cluster: Any = Shrunk()
     with pytest.raises(RookeryError, match="no other machine has come: train anew, for there is no checkpoint yet"):
-        _watch(cluster, {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
+        _watch(cluster, Workers(2), {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
     assert capsys.readouterr().err.count("the workers wait for another one, for 300 s at most") == 1
 
 
@@ -555,6 +558,42 @@ def test_a_lost_node_without_which_workers_do_not_fit_is_one_sentence(
         assert main(["train", "--resume", str(run), "--steps", steps, "--workers", "1", "--ray", nodes.address]) == 0
     made = [row["steps"] for row in _rows(run)]
     assert made == [32 * 8 * (i + 1) for i in range(len(made))], "no iteration twice, and none left out"
+
+
+def test_the_words_of_workers_are_read_as_the_same_workers() -> None:
+    for asked in (Workers(2), Workers(3, 0.5), Workers(4, 2.0, "10.0.0.4:6379", 1)):
+        parsed = train_options.read(["drone-hover", *asked.words.split()], "")
+        assert parsed is not None
+        command = parsed.command
+        assert Workers(command.workers or 0, command.worker_cpus, command.ray or "local", command.staleness) == asked
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--resume", "nowhere"], "nowhere"),
+        (["--resume", "run/checkpoints/000000000064"], "give run, without the folders of later checkpoints"),
+        pytest.param(
+            ["drone-hover", "--device", "cuda"], "cuda",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+    ],
+)  # fmt: skip
+def test_what_needs_no_cluster_is_refused_before_one_starts(
+    words: list[str], said: str, in_tmp: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "Cluster", None)
+    (Path("run") / "checkpoints" / "000000000064").mkdir(parents=True)
+    assert main(["train", *words, "--workers", "2"]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_newest_run_of_workers_is_the_latest(in_tmp: Path) -> None:
+    words = ["train", "drone-hover", "--num-envs", "8", "--steps", "512", "--workers", "2", "--worker-cpus", "0.5"]
+    assert main(words) == 0
+    (run,) = (path for path in Path("runs/drone-hover").iterdir() if not path.is_symlink())
+    assert Path("runs/drone-hover/latest").resolve() == run.resolve()
 
 
 def test_workers_are_checked() -> None:
