@@ -44,6 +44,7 @@ COLUMNS = (
     {"key": "one", "title": "one process, 2 threads", "format": ",.0f"},
     {"key": "two", "title": "two workers, 1 thread each", "format": ",.0f"},
     {"key": "ratio", "title": "ratio", "format": ".2f"},
+    {"key": "range", "title": "least to greatest", "format": ""},
 )
 METRICS = {
     "one process, two workers": "control steps/s of PPO, collecting and learning; median over repetitions, second half of each",
@@ -67,7 +68,8 @@ def main() -> None:
                 rates[workers].append(rate(task, TASKS[task], args.iterations, workers))
         ratios = [b / a for a, b in zip(rates[1], rates[2], strict=True)]
         one, two = (statistics.median(rates[k]) for k in (1, 2))
-        rows.append({"task": task, "one": one, "two": two, "ratio": statistics.median(ratios), "ratios": ratios})
+        row = {"task": task, "one": one, "two": two, "ratio": statistics.median(ratios), "ratios": ratios}
+        rows.append(row | {"range": f"{min(ratios):.2f} to {max(ratios):.2f}"})
         print(rows[-1], flush=True)
     command = f"python benchmarks/workers.py --repetitions {args.repetitions} --iterations {args.iterations}"
     write_result(RESULT, command, start, COLUMNS, rows, METRICS)

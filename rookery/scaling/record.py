@@ -76,7 +76,7 @@ def remembered_task(task: str, engine: str) -> MeasuredTask | None:
     values = _read().get(_key(task, engine, cores))
     try:
         return None if values is None else _measured(values, cores)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, ArithmeticError):
         return None
 
 
@@ -84,12 +84,15 @@ def _measured(values: dict[str, Any], cores: int) -> MeasuredTask:
     """A measurement from its JSON values.
 
     Raises:
-        ValueError, TypeError, KeyError: they are none.
+        ValueError, TypeError, KeyError, ArithmeticError: they are none.
     """
     steps = tuple(TimedStep(Way(int(s), int(t)), int(n), float(time)) for s, t, n, time in values["steps"])
-    numbers = [x for step in steps for x in (step.way.shards, step.way.threads, step.num_envs, step.step_s)]
     cost = StepCost(*(float(x) for x in values["cost"]))
-    if min(numbers, default=0) <= 0 or min(astuple(cost)) < 0.0 or cost.step_s(Way(1, 1), 1, cores) <= 0.0:
+    counts = [x for step in steps for x in (step.way.shards, step.way.threads, step.num_envs)]
+    ways = [(Way(1, 1), 1), *((step.way, step.num_envs) for step in steps)]
+    rates = [step.rate for step in steps] + [cost.rate(way, worlds, cores) for way, worlds in ways]
+    # a number of JSON may be NaN, infinite, or so large or small that a rate is
+    if min(counts, default=0) < 1 or not min(astuple(cost)) >= 0.0 or not all(0.0 < rate < math.inf for rate in rates):
         raise ValueError("no measured steps")
     return MeasuredTask(cores, steps, cost)
 

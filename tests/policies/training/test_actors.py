@@ -226,24 +226,26 @@ def test_a_run_with_older_weights_goes_on_as_if_it_had_not_stopped(tmp_path: Pat
     assert int(checkpoint.newest(tmp_path / "whole").name) == WORLDS * 60
 
 
-def test_a_worker_with_too_old_weights_ends_the_training() -> None:
-    made = learners(2, 1)
+@pytest.mark.parametrize("old", [1, 2])
+def test_a_worker_with_too_old_weights_ends_the_training(old: int) -> None:
+    """Whichever it is: the oldest weights count."""
+    made = learners(3, 1)
     for algorithm, reduction in made:
         algorithm.share(reduction)
     at_once(*(algorithm.begin_rollout for algorithm, _ in made))
-    actor = made[1][0]
-    obs = actor.env.reset()[0]
-    for _ in range(actor.rollout_steps):
-        actions = actor.act(obs)
-        actor.observe(obs, actions, actor.env.step(actions))
-    assert actor.exchange is not None
-    actor.exchange.version = -2
+    for actor, _ in made[1:]:
+        obs = actor.env.reset()[0]
+        for _ in range(actor.rollout_steps):
+            actions = actor.act(obs)
+            actor.observe(obs, actions, actor.env.step(actions))
+    assert made[old][0].exchange is not None
+    made[old][0].exchange.version = -2
 
     def learn() -> None:
         with pytest.raises(RookeryError, match="a worker acted with weights that are 2 updates old, and 1 are allowed"):
             made[0][0].exchange.transitions(0)  # type: ignore[union-attr]
 
-    at_once(learn, lambda: actor.exchange.transitions(0))  # type: ignore[union-attr]
+    at_once(learn, *(lambda a=a: a.exchange.transitions(0) for a, _ in made[1:]))
 
 
 def test_processes_that_are_not_those_of_the_roles_are_refused() -> None:

@@ -128,10 +128,16 @@ def test_without_a_measurement_the_default_model_says_it_in_a_line(
     assert capsys.readouterr().err == ""
 
 
+STEP = '{"KEY": {"steps": [[1, 1, 64, 0.1]], "cost": [0.2, 0, 0, 0, 0]}}'
+
+
 @pytest.mark.parametrize(
     "damage",
     ["{", "[3]", "3", '{"KEY": 3}', '{"KEY": {"steps": [[1, 1, 64, 0.0]], "cost": [1, 1, 1, 1, 1]}}',
      '{"KEY": {"steps": [[1, 1, 64]], "cost": [1, 1, 1, 1, 1]}}', '{"KEY": {"steps": [], "cost": [1, 1, 1, 1, 1]}}',
+     *(STEP.replace("0.1", time) for time in ("NaN", "Infinity", '"nan"', "5e-324", "1e999")),
+     *(STEP.replace("0.2", cost) for cost in ("NaN", '"inf"', "-1")),
+     '{"KEY": {"steps": [[1, 1, 64, 0.1]], "cost": [1e308, 1e308, 1e308, 1e308, 1e308]}}',
      '{"KEY": {"steps": [[1, 1, 64, 0.1]], "cost": [0, 0, 0, 0, 0]}}', '{"KEY": {"steps": [["a", 1, 64, 1]], "cost": [1]}}'],
 )  # fmt: skip
 def test_a_damaged_file_is_no_measurement(damage: str, cache: Path) -> None:
