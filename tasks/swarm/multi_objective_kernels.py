@@ -145,7 +145,7 @@ def evaluate(
 
 @_loop
 def _others(state, before, direction, a, count):
-    """Of drone a of a world: the sum of the distances to the others, the least during the step, and the greatest cosine between
+    """The sum of the distances from drone a of a world to the others, the least during the step, and the greatest cosine between
     the directions from the target to it and to another."""
     total = 0.0
     gap = math.inf
