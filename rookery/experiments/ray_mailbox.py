@@ -70,9 +70,7 @@ class WorkerMailbox:
         try:
             return ray.get(reply)
         except ray.exceptions.RayError as error:
-            raise ProcessLost(
-                "the process of Ray that carries the workers' messages was lost: go on by --resume from the newest checkpoint."
-            ) from error
+            raise ProcessLost("the process of Ray that carries the workers' messages was lost.") from error
 
     def put(self, row: dict[str, Any]) -> None:
         """A row of the log, by the worker of rank 0; it does not wait."""

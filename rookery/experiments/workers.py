@@ -34,7 +34,7 @@ from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
 from rookery.policies.training.roles import Roles
 from rookery.sim.devices import find_device
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.tasks.registry import find
 
 LOOK_S = 0.1
@@ -193,9 +193,11 @@ def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: 
                         break
                 _show(terminal, mailbox, wait=True)
                 result, error = mailbox.result(), mailbox.error()
-            except RookeryError:
+            except RookeryError as lost:
                 if interruption.wanted and checkpoint.complete(folder):
                     return _stopped_with_ray(order)
+                if isinstance(lost, ProcessLost):
+                    raise RookeryError(f"{str(lost).rstrip('.')}: {_way_on(workers, folder)}.") from lost
                 raise
     finally:
         terminal.stop()

@@ -145,8 +145,8 @@ def evaluate(
 
 @_loop
 def _others(state, before, direction, a, count):
-    """The sum of the distances from drone a of a world to the others, the least during the step, and the greatest cosine between
-    the directions from the target to it and to another."""
+    """The sum of the distances from drone a of a world to the others, the least during the step, and the greatest cosine
+    between the directions from the target to it and to another."""
     total = 0.0
     gap = math.inf
     closest = -1.0

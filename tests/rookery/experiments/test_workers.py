@@ -33,7 +33,7 @@ from rookery.policies.training.distributed import Distributed
 from rookery.policies.training.lock import FILE as LOCK
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import ProcessLost, RookeryError
 from rookery.sim.idle_watch import IDLE
 
 WORDS = ["train", "drone-hover", "--num-envs", "32", "--rollout-steps", "8", "--hidden", "16", "--minibatches", "2"]
@@ -500,6 +500,28 @@ def test_a_lost_head_is_one_sentence_with_the_way_on(saved: bool, said: str, tmp
         (tmp_path / "checkpoints" / f"{64:012d}").mkdir(parents=True)
     cluster: Any = Headless()
     with pytest.raises(RookeryError, match=rf"the head has ended: start it again and {said}"):
+        _watch(cluster, Workers(2), {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
+
+
+class Mailboxless(Headless):
+    """In place of a cluster whose head answers, and which has lost the process that carries messages."""
+
+    def check_head(self, then: str) -> None:
+        pass
+
+    def check_places(self, then: str) -> bool:
+        return True
+
+    def mailbox(self) -> Any:
+        def rows(wait: bool) -> None:
+            raise ProcessLost("the messages were lost.")
+
+        return SimpleNamespace(actor=None, rows=rows)
+
+
+def test_lost_messages_are_one_sentence_with_the_way_on(tmp_path: Path) -> None:
+    cluster: Any = Mailboxless()
+    with pytest.raises(RookeryError, match=r"^the messages were lost: train anew, for there is no checkpoint yet\.$"):
         _watch(cluster, Workers(2), {"folder": str(tmp_path), "backend": "gloo"}, Terminal(0, 10))
 
 
