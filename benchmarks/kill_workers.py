@@ -240,7 +240,7 @@ def kill_nodes(case: Case, kills: int) -> None:
     words = ("--address", f"127.0.0.1:{port}", "--num-cpus", "1")
     head = head_of(case, port)
     second = Machine(case, port, *words)
-    time.sleep(8.0)
+    time.sleep(20.0)  # until it has joined
     try:
         while len(case.lost) < kills:
             process = case.train("--worker-cpus", "1", "--ray", f"127.0.0.1:{port}")
@@ -291,11 +291,13 @@ def main() -> int:
     args = parser.parse_args()
     began = time.perf_counter()
     rows = []
+    token = [str(Path(sys.executable).with_name("ray")), "get-auth-token", "--generate"]
+    subprocess.run(token, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     with tempfile.TemporaryDirectory(prefix="rookery-kills-") as folder:
         for name in args.only:
             mark = f"{name}-{os.getpid()}"
-            # two nodes of a cluster on one machine have the same address
-            case = Case(name, Path(folder) / name, random.Random(args.seed), os.environ | {MARK: mark})
+            own = {MARK: mark, "RAY_AUTH_MODE": "token"}  # as docs/scaling.md has it
+            case = Case(name, Path(folder) / name, random.Random(args.seed), os.environ | own)
             CASES[name](case, args.kills)
             gone(mark)
             rows.append(case.row())
