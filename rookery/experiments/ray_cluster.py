@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
+import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -56,6 +59,8 @@ def _ray() -> Any:
         import ray.train.torch
     except ImportError as error:
         raise RookeryError("several processes or machines need Ray: pip install 'rookery[ray]'.") from error
+    # it writes paragraphs about lost processes to standard output, where the JSON of a command is; rookery tells what matters
+    ray._private.worker.listen_error_messages = lambda *_: None
     return ray
 
 
@@ -64,6 +69,19 @@ def has_token() -> bool:
     authentication"): Ray makes one when it first starts a cluster on this machine alone."""
     file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
     return bool(os.environ.get("RAY_AUTH_TOKEN")) or file.is_file()
+
+
+@contextlib.contextmanager
+def _unstopped() -> Iterator[None]:
+    """Ctrl-C is not heard: what was done must not end as interrupted since its processes are just being ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, heard)
 
 
 class Cluster:
@@ -152,7 +170,8 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ray.shutdown()
+        with _unstopped():
+            self._ray.shutdown()
 
     def _check_address(self) -> None:
         """Refuse an address at once where nothing answers: Ray would try for minutes."""
@@ -211,6 +230,8 @@ class Cluster:
         if there >= self.workers:
             self._short_since = math.inf
             return True
+        if self.address == "local":  # no other machine will come
+            raise self._ended_here(then)
         self._short_since = min(self._short_since, now)
         if self._short_since + RETURN_S < now:
             raise RookeryError(
@@ -335,8 +356,11 @@ class Cluster:
             self._answered = now  # it has answered, or there would be no connection
         if self._answered + LOST_S < now:
             if self.address == "local":
-                raise RookeryError(f"the processes of Ray on this machine have ended: {then}.")
+                raise self._ended_here(then)
             raise RookeryError(f"the head of the Ray cluster at {self._head()} has ended: start it again and {then}.")
+
+    def _ended_here(self, then: str) -> RookeryError:
+        return RookeryError(f"the processes of Ray on this machine have ended: {then}.")
 
     def _head_answers(self) -> bool:
         """True if the head answers now. To be asked before anything that Ray asks it for: that would wait for a minute, and

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from rookery.sim.errors import ProcessLost
+
+ANSWER_S = 120.0
+"""s without an answer after which the process that keeps the messages counts as lost: it may be stopped."""
+LOST = "the process of Ray that carries the workers' messages was lost."
 
 
 class Letters:
@@ -16,6 +21,12 @@ class Letters:
         self.stopping = False
         self.end: dict[str, Any] | None = None
         self.failure = ""
+        self.begun = 0
+
+    def begin(self, steps: int) -> None:
+        self.begun += 1
+        if self.begun > 1:
+            self.note(f"a worker was lost, and all go on from the checkpoint of {steps:,} steps")
 
     def put(self, row: dict[str, Any]) -> bool:
         self.waiting.append(row)
@@ -58,6 +69,7 @@ class WorkerMailbox:
         self.actor = actor
         self._reply: Any = None
         self._asked: dict[str, Any] = {}
+        self._since: dict[str, float] = {}
 
     def _get(self, reply: Any) -> Any:
         """The reply.
@@ -68,9 +80,13 @@ class WorkerMailbox:
         import ray
 
         try:
-            return ray.get(reply)
+            return ray.get(reply, timeout=ANSWER_S)
         except ray.exceptions.RayError as error:
-            raise ProcessLost("the process of Ray that carries the workers' messages was lost.") from error
+            raise ProcessLost(LOST) from error
+
+    def begin(self, steps: int) -> None:
+        """The workers begin, or go on after a loss, with so many steps; by the worker of rank 0."""
+        self._get(self.actor.begin.remote(steps))
 
     def put(self, row: dict[str, Any]) -> None:
         """A row of the log, by the worker of rank 0; it does not wait."""
@@ -121,11 +137,14 @@ class WorkerMailbox:
         return str(ends[1]) if ends else ""
 
     def _answered(self, method: str) -> Any:
-        """The answer to a question that is asked now, if none is open; None while there is none."""
+        """The answer to a question that is asked now, if none is open; None while there is none, for ANSWER_S."""
         import ray
 
         if method not in self._asked:
             self._asked[method] = getattr(self.actor, method).remote()
+            self._since[method] = time.monotonic()
         if not ray.wait([self._asked[method]], timeout=0)[0]:
-            return None
+            if time.monotonic() < self._since[method] + ANSWER_S:
+                return None
+            raise ProcessLost(LOST)
         return self._get(self._asked.pop(method))

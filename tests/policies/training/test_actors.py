@@ -255,15 +255,19 @@ def test_processes_that_are_not_those_of_the_roles_are_refused() -> None:
 
 
 def test_what_is_random_differs_between_those_that_act_and_the_learner() -> None:
-    """With older weights the learner draws batches while others explore, and they do not draw the same numbers."""
+    """With older weights the learner draws batches while others explore, and they do not draw the same numbers; nor do those
+    that explore draw those of an earlier rollout again."""
     made = learners(3, 1)
     for algorithm, reduction in made:
         algorithm.share(reduction)
+    before = made[1][0]._generator.get_state()
     for _ in range(2):
         at_once(*(lambda a=a: a.exchange.send_weights(0) for a, _ in made))  # type: ignore[union-attr]
         states = [algorithm._generator.get_state() for algorithm, _ in made]
         assert torch.equal(states[1], states[2])
         assert not torch.equal(states[0], states[1])
+        assert not torch.equal(states[1], before)
+        before = states[1]
     obs = {"point": torch.zeros(6, 1, 3)}
     first, second = (algorithm.act(obs)["point"] for algorithm, _ in made[1:])
     assert not torch.equal(first, second), "each has its part of the noise"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rookery.experiments import ray_cluster
-from rookery.experiments.ray_cluster import LOST_S, RETURN_S, Cluster
+from rookery.experiments.ray_cluster import LOSSES, LOST_S, RETURN_S, Cluster
 from rookery.experiments.ray_tasks import TRUST, Surroundings
 from rookery.sim import own_files
 from rookery.sim.errors import ProcessLost, RookeryError
@@ -254,3 +254,24 @@ def test_ray_is_asked_for_nothing_once_the_head_is_gone(monkeypatch: pytest.Monk
     cluster._watch = SimpleNamespace(due=lambda: True, look=look)  # type: ignore[assignment]
     for clock[0] in (1000.5, 1001.5, 1000.0 + LOST_S):
         assert not cluster.ended("reply")
+
+
+def test_tasks_are_done_again_after_a_loss_and_a_training_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training begins again from its own checkpoints."""
+    asked: list[tuple[dict[str, Any], tuple[Any, ...]]] = []
+
+    class Asked(Ray):
+        def remote(self, **options: Any) -> Any:
+            def task(work: Any) -> Any:
+                return SimpleNamespace(remote=lambda *args: asked.append((options, args)) or len(asked))
+
+            return task
+
+    monkeypatch.setenv("ROOKERY_SHARD_TIMEOUT_S", "inf")
+    cluster = connected(Asked(4.0))
+    cluster.address = "local"  # whose machine has all files
+    cluster.map(len, ["one", "two"])
+    assert [options for options, _ in asked] == [{"num_cpus": 1, "max_retries": LOSSES}] * 2
+    assert [args[:2] for _, args in asked] == [(len, "one"), (len, "two")]
+    cluster.begin(len, "three", cores=3)
+    assert asked[-1][0] == {"num_cpus": 3, "max_retries": 0} and asked[-1][1][3] == 3

@@ -29,7 +29,7 @@ from rookery.experiments.ray_cluster import Cluster
 from rookery.experiments.ray_machines import versions
 from rookery.experiments.workers import Workers, _watch
 from rookery.policies.training import checkpoint
-from rookery.policies.training.distributed import Distributed
+from rookery.policies.training.distributed import Distributed, _is_near, distributed
 from rookery.policies.training.lock import FILE as LOCK
 from rookery.policies.training.logging import Terminal
 from rookery.policies.training.reduction import Reduction
@@ -172,10 +172,11 @@ def same_everywhere(x: torch.Tensor, reduction: Reduction) -> bool:
     return bool((largest == -negated).all())
 
 
-def _sum(rank: int, size: int, port: int, out: Any) -> None:
+def _sum(rank: int, size: int, port: int, out: Any, near: bool) -> None:
     dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=size)
-    reduction = Distributed()
-    x = reduction.sum(torch.arange(6.0).reshape(2, 3).t() + rank)  # not contiguous
+    reduction = distributed() if near else Distributed()
+    x = torch.arange(6.0).reshape(2, 3).t() + rank  # not contiguous
+    in_place = reduction.sum(x) is x
     largest = reduction.max(torch.tensor([rank, -rank]))
     gathered = reduction.gather({"rank": rank})
     before = reduction.sent, reduction.received
@@ -185,14 +186,16 @@ def _sum(rank: int, size: int, port: int, out: Any) -> None:
     reduction.sent, reduction.received = before
     alike = same_everywhere(torch.ones(3), reduction), same_everywhere(torch.full((3,), float(rank)), reduction)
     messaged = (told.tolist(), messages, sent, received)
-    out.put((rank, x.tolist(), largest.tolist(), gathered, alike, reduction.sent, messaged))
+    out.put((rank, x.tolist() if in_place else None, largest.tolist(), gathered, alike, reduction.sent, messaged))
     dist.destroy_process_group()
 
 
-def test_sums_over_processes() -> None:
+@pytest.mark.parametrize("near", [False, True])
+def test_sums_over_processes(near: bool) -> None:
+    """By torch.distributed, and through memory that they share."""
     out = FORKS.Queue()
     port = _free_port()
-    processes = [FORKS.Process(target=_sum, args=(rank, 3, port, out), daemon=True) for rank in range(3)]
+    processes = [FORKS.Process(target=_sum, args=(rank, 3, port, out, near), daemon=True) for rank in range(3)]
     for process in processes:
         process.start()
     found = sorted(out.get(timeout=120) for _ in processes)
@@ -211,6 +214,13 @@ def test_sums_over_processes() -> None:
         assert messages == ([b"", b"\1" * 100, b"\2" * 200] if rank == 0 else None)
         # 40 bytes to each of the two others
         assert (sent, received) == pytest.approx(((80.0, 300.0), (100.0, 40.0), (200.0, 40.0))[rank])
+
+
+def test_shared_memory_is_for_numbers_of_numpy_on_the_cpu() -> None:
+    for kind in (torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8):
+        assert _is_near(torch.zeros(2, dtype=kind))
+        assert not _is_near(torch.zeros(2, dtype=kind, device="meta")), "what a GPU has is there alone"
+    assert not _is_near(torch.zeros(2, dtype=torch.bfloat16))
 
 
 def _send(rank: int, size: int, port: int, out: Any) -> None:
@@ -267,8 +277,9 @@ def _free_port() -> int:
 def _begun(folder: Path, *words: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "rookery", *WORDS, "--out", str(folder), "--steps", "100000000", *words]
     return subprocess.Popen(
-        [*command, "--workers", "2", "--worker-cpus", "0.5"], stderr=subprocess.PIPE, start_new_session=True
-    )
+        [*command, "--workers", "2", "--worker-cpus", "0.5"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
 
 
 def _wait_for(condition: Any, seconds: float = 120.0) -> None:
@@ -311,7 +322,9 @@ def test_a_lost_worker_is_replaced_and_ctrl_c_saves(
     assert process.wait(120) == 130
     said = process.stderr.read().decode()
     assert "interrupted and saved; resume with: rookery train --resume" in said
+    assert "a worker was lost, and all go on from the checkpoint of" in said
     assert "Traceback" not in said
+    assert process.stdout.read() == b""  # for JSON; Ray has much to say of a lost process
     _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 30)
     last = _steps(folder)
     assert last >= made[-1]
