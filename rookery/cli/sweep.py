@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from rookery.cli.options import Json, print_json
-from rookery.sim.errors import RookeryError, unknown
+from rookery.cli.options import Json, Words, print_json
+from rookery.sim.errors import RookeryError
 
 if TYPE_CHECKING:
     from rookery.experiments.sweep.sweep import SettingsSweep
@@ -81,6 +81,13 @@ class Args:
             metavar="NAME", help="Where trials learn: cpu, or cuda, whose GPUs are dealt out to them in turn."
         ),
     ] = None
+    tracker: Annotated[
+        Words,
+        tyro.conf.arg(
+            metavar="NAME",
+            help="Tracker of the trials, as of `rookery train`; none for no tracker. Repeatable.",
+        ),
+    ] = ()
     concurrent: Annotated[
         int | None, tyro.conf.arg(metavar="N", help="Trials at once, of one processor each; all processors by default.")
     ] = None
@@ -101,11 +108,12 @@ def run(args: Args) -> int:
     """Sweep, and print the table."""
     if args.concurrent is not None and args.concurrent < 1:
         raise RookeryError(f"--concurrent must be at least 1, got {args.concurrent}.")
+    from rookery.experiments.sweep.table import tied
     from rookery.experiments.sweep.trial import BAD
     from rookery.kernels import announce_compiling
 
-    sweep = _resumed(args) if args.resume is not None else _begun(args)
     announce_compiling()
+    sweep = _resumed(args) if args.resume is not None else _begun(args)
     print(f"rookery: {sweep.plan.trials} trials of {sweep.plan.base.task}, in {sweep.folder}", file=sys.stderr)
     ended: BaseException | None = None
     try:
@@ -122,6 +130,8 @@ def run(args: Args) -> int:
         print_json(rows)
     else:
         show(sweep, rows)
+    if (sentence := tied(sweep, rows)) is not None:
+        print(f"rookery: {sentence}", file=sys.stderr)
     if all(row["status"] in BAD for row in rows):
         raise RookeryError(
             f"all {len(rows)} trials failed; the first one: {rows[0]['reason'] if rows else 'none began'}"
@@ -137,15 +147,13 @@ def _begun(args: Args) -> SettingsSweep:
     from rookery.experiments.settings import RunSettings, read_settings
     from rookery.experiments.sweep.objective import AUTO
     from rookery.experiments.sweep.space import read_space
-    from rookery.experiments.sweep.sweep import SAMPLERS, SCHEDULERS, SettingsSweep, SweepPlan
+    from rookery.experiments.sweep.sweep import SettingsSweep, SweepPlan
+    from rookery.policies.tracking.trackers import absolute_tracker
     from rookery.sim.trust import remember
     from rookery.tasks.registry import find
 
     if args.task is None or args.space is None:
         raise RookeryError("`rookery sweep` needs TASK and --space FILE, or --resume DIR: see `rookery sweep --help`.")
-    for option, name, known in (("scheduler", args.scheduler, SCHEDULERS), ("sampler", args.sampler, SAMPLERS)):
-        if name not in known:
-            raise unknown(option, name, known)
     find(args.task)
     space = read_space(args.space)
     algorithm = args.algorithm or space.fixed.get("algorithm")
@@ -160,9 +168,13 @@ def _begun(args: Args) -> SettingsSweep:
         base = dataclasses.replace(base, runner=dataclasses.replace(base.runner, total_steps=int(args.steps)))
     if args.device is not None:
         base = dataclasses.replace(base, device=args.device)
-    remember(args.task)
+    if args.tracker:
+        trackers = tuple(absolute_tracker(name) for name in args.tracker)
+        base = dataclasses.replace(base, runner=dataclasses.replace(base.runner, trackers=trackers))
     samples = 16 if args.samples is None else args.samples
     plan = SweepPlan(base, space, samples, args.scheduler, args.sampler, args.metric or AUTO, args.minimize, args.seed)
+    for text in plan.texts():
+        remember(text)  # so that the sweep goes on here without a question
     sweep = SettingsSweep(plan, args.out or Path("runs") / "sweeps" / args.task.rpartition(":")[2])
     sweep.check()
     return sweep
@@ -171,7 +183,7 @@ def _begun(args: Args) -> SettingsSweep:
 def _resumed(args: Args) -> SettingsSweep:
     """A sweep that goes on."""
     from rookery.experiments.sweep.sweep import open_sweep
-    from rookery.sim.trust import refuse_untrusted
+    from rookery.tasks.registry import find
 
     assert args.resume is not None
     like = Args()
@@ -183,6 +195,7 @@ def _resumed(args: Args) -> SettingsSweep:
         "algorithm",
         "config",
         "device",
+        "tracker",
         "seed",
         "out",
     )
@@ -194,9 +207,7 @@ def _resumed(args: Args) -> SettingsSweep:
         raise RookeryError(
             f"{args.resume} is a sweep of {sweep.plan.base.task}, not of {args.task}: leave {args.task} out."
         )
-    refuse_untrusted(sweep.plan.base.task)
-    for tracker in sweep.plan.base.runner.trackers:
-        refuse_untrusted(tracker, "tracker")
+    find(sweep.plan.base.task)
     return sweep
 
 

@@ -34,6 +34,7 @@ from rookery.sim2real.build import build_contract
 from rookery.sim2real.contract import Contract
 from rookery.sim2real.provenance import gather_provenance
 from rookery.sim2real.task_source import task_source
+from rookery.tasks.registry import find
 
 
 def begin(
@@ -63,8 +64,7 @@ def begin(
     algorithm, worlds = make_algorithm(settings, randomize, folder, worker)
     try:
         algorithm.check_length(settings.runner.total_steps)
-        if settings.runner.target_success is not None and "success" not in algorithm.env.metrics():
-            raise RookeryError(f"{settings.task} does not measure success: leave --target-success out.")
+        _check_target(settings, algorithm.env)
         if settings.init is not None:
             assert isinstance(algorithm, PPO)
             if settings.skills is not None:
@@ -95,39 +95,76 @@ def make_algorithm(
     Raises:
         RookeryError: a name or value that does not exist or fit.
     """
-    refuse_log(randomize)
-    opponents = opponents_in(settings.opponents, folder)
-    entry = find_algorithm(settings.algorithm)
-    options: dict[str, Any] = {"engine": settings.engine, "seed": settings.seed, "randomize": randomize}
-    options |= {"fixed": settings.fixed, "config": settings.training_config}
-    options |= {"weights": settings.weights or None}
     worlds = None
     if worker is None:
-        shards = settings.shards if opponents is None else 1
-        skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
-        options |= {"randomize_curriculum": settings.randomize_curriculum, "shards": shards}
-        if opponents is None:
-            env = make(settings.task, settings.num_envs, **options, device=settings.device, skills=skills)
-        else:
-            env = against(make(settings.task, settings.num_envs, **options), opponents, settings.seed)
-            env = on_device(env, find_device(settings.device))
-            env = env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
+        env = _make_env(settings, randomize, folder)
     else:
         refuse_workers(settings, worker)
-        env, worlds = make_part(settings.task, settings.num_envs, WorkerPart(worker.index, worker.actors), **options)
+        refuse_log(randomize)
+        part = WorkerPart(worker.index, worker.actors)
+        env, worlds = make_part(settings.task, settings.num_envs, part, **_options(settings, randomize))
         device = nth_device(settings.device, worker.rank)
         if device.type == "cuda":
             torch.cuda.set_device(device)  # else each worker would have memory of the first GPU too
         env = on_device(env, device)
+    entry = find_algorithm(settings.algorithm)
     try:
-        optional = [name for name in entry.optional if _given(name, settings)]
-        inputs = {name: _make_input(name, settings, env) for name in (*entry.inputs, *optional)}
+        inputs = _make_inputs(settings, env)
         algorithm: Any = entry.load()
         roles = {"roles": worker} if worker is not None and algorithm.together == "actors" else {}
         return algorithm(env, settings.algorithm_config, settings.seed, inputs, **roles), worlds
     except RookeryError:
         env.close()
         raise
+
+
+def _options(settings: RunSettings, randomize: str) -> dict[str, Any]:
+    """Arguments of `make` and of `make_part`."""
+    options: dict[str, Any] = {"engine": settings.engine, "seed": settings.seed, "randomize": randomize}
+    options |= {"fixed": settings.fixed, "config": settings.training_config}
+    return options | {"weights": settings.weights or None}
+
+
+def _make_env(settings: RunSettings, randomize: str, folder: Path) -> Env:
+    """All worlds of a training, with its opponents and skills."""
+    refuse_log(randomize)
+    opponents = opponents_in(settings.opponents, folder)
+    options = _options(settings, randomize) | {"randomize_curriculum": settings.randomize_curriculum}
+    skills = settings.skills if settings.skills is None or folder == Path() else str(folder / SKILLS)
+    if opponents is None:
+        where: dict[str, Any] = {"shards": settings.shards, "device": settings.device}
+        return make(settings.task, settings.num_envs, **options, **where, skills=skills)
+    env: Env = against(make(settings.task, settings.num_envs, **options), opponents, settings.seed)
+    env = on_device(env, find_device(settings.device))
+    return env if skills is None else made_with_skills(env, Path(skills))  # of the learner's team alone
+
+
+def check_inputs(settings: RunSettings) -> None:
+    """Refuse, before its worlds and networks are made, a training whose environment or inputs do not exist or fit: one world is
+    made, and policies, opponents and demonstrations are read.
+
+    Args:
+        settings: of the training.
+
+    Raises:
+        RookeryError: a name or value that does not exist or fit.
+    """
+    if settings.init is not None:
+        open_run(Path(settings.init))
+    needed = max(1, len(find(settings.task).members))  # a set has a world of each of its tasks
+    one = dataclasses.replace(settings, num_envs=min(settings.num_envs, needed), shards="1", device="cpu")
+    env = _make_env(one, settings.randomize, Path())
+    try:
+        _check_target(settings, env)
+        _make_inputs(settings, env)
+    finally:
+        env.close()
+
+
+def _check_target(settings: RunSettings, env: Env) -> None:
+    """Refuse to stop at a success that nobody measures."""
+    if settings.runner.target_success is not None and "success" not in env.metrics():
+        raise RookeryError(f"{settings.task} does not measure success: leave --target-success out.")
 
 
 def refuse_workers(settings: RunSettings, worker: Roles) -> None:
@@ -157,6 +194,13 @@ def refuse_workers(settings: RunSettings, worker: Roles) -> None:
 def _given(name: str, settings: RunSettings) -> bool:
     """True where the settings name an input that may be left out."""
     return {"dataset": settings.data, "teacher": settings.teacher}[name] is not None
+
+
+def _make_inputs(settings: RunSettings, env: Env) -> dict[str, Any]:
+    """All inputs that an algorithm learns from beside the environment, by name."""
+    entry = find_algorithm(settings.algorithm)
+    optional = [name for name in entry.optional if _given(name, settings)]
+    return {name: _make_input(name, settings, env) for name in (*entry.inputs, *optional)}
 
 
 def _make_input(name: str, settings: RunSettings, env: Env) -> Any:

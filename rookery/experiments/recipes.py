@@ -209,9 +209,9 @@ def preset(task: str, algorithm: str | None = None) -> RunSettings:
     settings = RunSettings.from_values({**values, **where})
     if algorithm is None or algorithm == settings.algorithm:
         return settings
+    found = find_algorithm(algorithm)  # also of a file, which may give what is no text
     if algorithm in others:
         return RunSettings.from_values({**others[algorithm], **where, "algorithm": algorithm})
-    found = find_algorithm(algorithm)
     shared = {name: getattr(settings.algorithm_config, name) for name in found.shared}
     changes = dict(found.run)
     if "total_steps" in changes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rookery.making import make
 from rookery.policies.training.logging import LOG_BYTES
-from rookery.sim.errors import unknown
+from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.untrusted import read_text
 
 if TYPE_CHECKING:
@@ -26,21 +26,28 @@ PLAIN = (
 """Columns of progress.csv that are no metric of a task, nor of a group or a term, whose names have a slash."""
 AUTO = "auto"
 """Success where the task has it, and the return elsewhere."""
+LARGEST = 3.4e38
+"""Figures of a training are float32; what is infinite, no number, or beyond that is left out."""
 Row = dict[str, float]
 
 
 def read_progress(run: Path) -> list[Row]:
-    """The rows of a run's progress.csv that are whole; none where there is no file."""
+    """The rows of a run's progress.csv that are whole, without figures that are no numbers; none where there is no file."""
     try:
         text = read_text(run / "progress.csv", LOG_BYTES)
     except (OSError, ValueError):
         return []
+    lines = csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline=""))
     rows = []
-    for line in csv.DictReader(io.StringIO(text[: text.rfind("\n") + 1], newline="")):
+    while True:
         try:
-            rows.append({k: float(v) for k, v in line.items() if k and v})
-        except (TypeError, ValueError):
+            line = next(lines)
+            figures = {k: float(v) for k, v in line.items() if k and v}
+        except StopIteration:
+            break
+        except (csv.Error, TypeError, ValueError):  # a line that a crash of the machine has damaged
             continue
+        rows.append({name: x for name, x in figures.items() if abs(x) <= LARGEST})
     return [row for row in rows if "steps" in row]
 
 
@@ -64,7 +71,9 @@ def check_metric(base: RunSettings, metric: str) -> None:
     known = [f"metric/{name}" for name in env.metrics()]
     env.close()
     if metric not in known and not (metric == "success" and "metric/success" in known):
-        raise unknown("--metric", metric, [AUTO, *(["success"] if "metric/success" in known else []), "return", *known])
+        names = [AUTO, *(["success"] if "metric/success" in known else []), *PLAIN, *known]
+        told = str(unknown("--metric", metric, names)).removesuffix(".")
+        raise RookeryError(f"{told}, or another column of progress.csv.")
 
 
 def objective(rows: list[Row], metric: str, steps: float) -> float | None:

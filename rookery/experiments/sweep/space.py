@@ -25,12 +25,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.algorithm import check_inputs
 from rookery.experiments.settings import RunSettings, read_table, to_toml
-from rookery.making import full_config, make
+from rookery.making import full_config
 from rookery.sim.config import merge
 from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.files import replace
-from rookery.sim.randomization.ranges import PRESETS, load
+from rookery.sim.randomization.ranges import PRESETS
+from rookery.sim.values import convert
 
 __all__ = ["Point", "SweepSpace", "SweptChoice", "SweptInterval", "read_space"]
 
@@ -38,8 +40,12 @@ Point = dict[str, Any]
 """A value for each setting that differs, by its dotted name."""
 RANGES = "randomization"
 """Table of ranges."""
-NOT_SWEPT = ("task", "algorithm", "randomize")
+NOT_SWEPT = ("algorithm", "randomize")
 """Settings that are the same in all trials."""
+GIVEN = {"task": "given to the command", "runner.total_steps": "given by --steps", "shards": "one process each"}
+"""Settings that no space has, not even with one value, and what they are: the schedulers count in the steps of all trials."""
+OF_LEARNING = ("runner", "seed", "device")
+"""Settings that change neither the worlds nor the inputs of a training."""
 MOST_POINTS = 10_000
 """Of a grid."""
 
@@ -61,6 +67,13 @@ class SweptInterval:
         """The values by which the setting is checked."""
         return self.low, self.high
 
+    def holds(self, value: Any) -> bool:
+        """True for a number inside, or off by the rounding of a logarithm."""
+        kinds = (int,) if self.whole else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            return False
+        return self.low <= value <= self.high or any(math.isclose(value, end) for end in self.corners())
+
     def draw(self, generator: random.Random) -> float:
         """A value."""
         if self.whole and not self.log:
@@ -80,6 +93,10 @@ class SweptChoice:
     def corners(self) -> tuple[Any, ...]:
         """The values by which the setting is checked."""
         return self.values
+
+    def holds(self, value: Any) -> bool:
+        """True for one of the values, of the same type: true is not 1."""
+        return any(type(v) is type(value) and v == value for v in self.values)
 
     def draw(self, generator: random.Random) -> Any:
         """A value."""
@@ -148,7 +165,8 @@ class SweepSpace:
         return settings
 
     def check(self, base: RunSettings, scratch: Path) -> None:
-        """Refuse a space with a setting or a value that does not exist, before anything starts.
+        """Refuse a space with a setting or a value that does not exist, before anything starts: each end and each value, with
+        the first ones of the other settings.
 
         Args:
             base: as of `settings`.
@@ -158,17 +176,14 @@ class SweepSpace:
             RookeryError: naming it.
         """
         first = {name: dimension.corners()[0] for name, dimension in self.dimensions.items()}
-        points = [first | {name: value} for name, d in self.dimensions.items() for value in d.corners()]
-        for point in points:
-            settings = self.settings(base, point, scratch / "checked.toml")
+        others = [(name, value) for name, d in self.dimensions.items() for value in d.corners()[1:]]
+        for name, value in [("", None), *others]:
+            settings = self.settings(base, first | ({name: value} if name else {}), scratch / "checked.toml")
             full_config(settings.task, settings.training_config)
-        if RANGES in {*self.fixed, *(name.split(".")[0] for name in self.dimensions)}:
-            config = settings.training_config
-            for point in points:
-                one = self.settings(base, point, scratch / "checked.toml")
-                load(one.randomize)
-            env = make(settings.task, 1, engine=settings.engine, randomize=one.randomize, config=config, shards=1)
-            env.close()
+            table = name.split(".")[0]
+            of_learning = table in OF_LEARNING or (table == settings.algorithm and isinstance(value, (int, float)))
+            if not of_learning:  # else it is checked by now
+                check_inputs(settings)
 
     def to_values(self) -> dict[str, Any]:
         """JSON values."""
@@ -177,8 +192,20 @@ class SweepSpace:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> SweepSpace:
-        """The space of JSON values."""
-        return cls({name: _dimension(name, table) for name, table in values["dimensions"].items()}, values["fixed"])
+        """The space of JSON values.
+
+        Raises:
+            RookeryError: values of another form.
+        """
+        tables = convert(values.get("dimensions"), dict[str, dict[str, Any]], "space.dimensions")
+        if not tables:
+            raise RookeryError("space.dimensions has no setting that differs between trials: give one.")
+        fixed = convert(values.get("fixed"), dict[str, Any], "space.fixed")
+        return cls({name: _dimension(name, table) for name, table in tables.items()}, fixed)
+
+    def holds(self, point: Point) -> bool:
+        """True for a point with a value of every setting that differs, inside its bounds or of its list, and nothing else."""
+        return point.keys() == self.dimensions.keys() and all(d.holds(point[n]) for n, d in self.dimensions.items())
 
 
 def read_space(file: Path) -> SweepSpace:
@@ -191,12 +218,13 @@ def read_space(file: Path) -> SweepSpace:
     fixed: dict[str, Any] = {}
     for path, value in _leaves(read_table(file, "space"), ()):
         name = ".".join(path)
+        for given, what in GIVEN.items():
+            if f"{name}.".startswith(f"{given}."):
+                raise RookeryError(f"{file}: {given} is the same in all trials of a sweep, {what}: leave it out.")
         if isinstance(value, Mapping):
             if path[0] in NOT_SWEPT:
                 raise RookeryError(f"{file}: {name} is the same in all trials of a sweep: give it one value.")
             dimensions[name] = _dimension(name, value)
-        elif path[0] == "task":
-            raise RookeryError(f"{file}: the task is given to the command: leave it out.")
         else:
             fixed = merge(fixed, _nested(list(path), value))
     if not dimensions:

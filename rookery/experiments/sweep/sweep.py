@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import logging
@@ -10,7 +11,7 @@ import random
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from rookery.experiments.sweep.objective import check_metric
 from rookery.experiments.sweep.space import Point, SweepSpace, SweptChoice, SweptInterval
 from rookery.experiments.sweep.trial import BAD, OPEN, Trial, TrialOrder, for_tune, run_trial
 from rookery.policies.training.lock import RunLock, is_unused
+from rookery.policies.training.store import unwritable
 from rookery.sim.cores import usable_cores
-from rookery.sim.errors import RookeryError
+from rookery.sim.errors import RookeryError, unknown
+from rookery.sim.trust import refuse_untrusted
 from rookery.sim.untrusted import read_json
+from rookery.sim.values import convert, from_values
 
 __all__ = ["FILE", "SAMPLERS", "SCHEDULERS", "SettingsSweep", "SweepPlan", "open_sweep"]
 
@@ -74,6 +78,9 @@ class SweepPlan:
     cwd: str = dataclasses.field(default_factory=os.getcwd)
 
     def __post_init__(self) -> None:
+        for option, name, known in (("scheduler", self.scheduler, SCHEDULERS), ("sampler", self.sampler, SAMPLERS)):
+            if name not in known:
+                raise unknown(f"--{option}", name, known)
         if self.samples < 1:
             raise RookeryError(f"--samples must be at least 1, got {self.samples}.")
         if self.scheduler == "pbt":
@@ -113,6 +120,10 @@ class SweepPlan:
         """Number of trials."""
         return len(self.space.grid()) if self.sampler == "grid" else self.samples
 
+    def texts(self) -> list[str]:
+        """All texts among the settings, of which some may name programs in files: a task, trackers or networks."""
+        return list(_texts_in([self.base.to_values(), self.space.to_values()]))
+
     def to_values(self) -> dict[str, Any]:
         """JSON values."""
         plain = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
@@ -131,18 +142,13 @@ def open_sweep(
         minimize: less of the other metric is better.
 
     Raises:
-        RookeryError: there is no sweep in the folder, or no such metric.
+        RookeryError: there is no sweep in the folder, its files are damaged or name programs that are not trusted, or there is
+            no such metric.
     """
-    try:
-        values = dict(read_json(folder / FILE))
-        values["base"] = RunSettings.from_values(values["base"])
-        values["space"] = SweepSpace.from_values(values["space"])
-        plan = SweepPlan(**values)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RookeryError(
-            f"{folder} is no folder of a sweep ({error}): give one that `rookery sweep` made."
-        ) from error
-    begun = SettingsSweep(plan, folder).numbers()
+    plan = _read_plan(folder)
+    for text in plan.texts():
+        refuse_untrusted(text, "setting")
+    begun = SettingsSweep(plan, folder).begun()
     if samples is not None and samples < len(begun):
         raise RookeryError(f"{folder} has {len(begun)} trials already: give --samples {len(begun)} or more.")
     plan = plan if samples is None else dataclasses.replace(plan, samples=samples)
@@ -150,6 +156,55 @@ def open_sweep(
         plan = dataclasses.replace(plan, metric=metric, minimize=minimize)
         check_metric(plan.base, metric)
     return SettingsSweep(plan, folder)
+
+
+def _read_plan(folder: Path) -> SweepPlan:
+    """The plan of a sweep.
+
+    Raises:
+        RookeryError: there is none in the folder, or it is damaged.
+    """
+    try:
+        values = convert(read_json(folder / FILE), dict[str, Any], FILE)
+        base = RunSettings.from_values(convert(values.get("base"), dict[str, Any], "base"))
+        if not base.task:
+            raise RookeryError("base names no task: give one.")
+        space = SweepSpace.from_values(convert(values.get("space"), dict[str, Any], "space"))
+        return from_values(SweepPlan, values | {"base": base, "space": space}, f"value of {FILE}")
+    except (OSError, ValueError, RookeryError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error).removesuffix(".")
+        raise RookeryError(
+            f"{folder} is no folder of a sweep ({reason}): give one that `rookery sweep` made, or put back its {FILE}."
+        ) from error
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """All texts in nested values."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list, tuple)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(inner)
+
+
+def _try_folder(folder: Path) -> None:
+    """Refuse a folder that cannot be written; one that did not exist does not exist after it.
+
+    Raises:
+        RookeryError: naming it.
+    """
+    made: list[Path] = []
+    try:
+        made = [each for each in (folder, *folder.parents) if not each.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    finally:
+        for each in made:
+            with contextlib.suppress(OSError):  # another command may use it by now
+                each.rmdir()
 
 
 class SettingsSweep:
@@ -166,7 +221,19 @@ class SettingsSweep:
 
     def numbers(self) -> list[int]:
         """Numbers of the trials that have begun."""
-        return sorted(int(file.stem) for file in self.folder.glob("trials/*.json") if file.stem.isdecimal())
+        stems = [file.stem for file in self.folder.glob("trials/*.json")]
+        return sorted(int(stem) for stem in stems if stem.isdecimal() and stem == f"{int(stem):03d}")
+
+    def begun(self) -> list[int]:
+        """As `numbers`, each checked against the space.
+
+        Raises:
+            RookeryError: the note of a trial is damaged.
+        """
+        for trial in map(self.trial, self.numbers()):
+            if not self.plan.space.holds(trial.read()[0]):
+                raise trial.damaged()
+        return self.numbers()
 
     def trial(self, number: int) -> Trial:
         """One of the trials."""
@@ -178,6 +245,7 @@ class SettingsSweep:
         Raises:
             RookeryError: a setting that does not exist or fit, or a folder that holds something.
         """
+        _try_folder(self.folder)
         if not is_unused(self.folder):
             more = f", or go on with the sweep in it by `rookery sweep --resume {self.folder}`"
             more = more if (self.folder / FILE).is_file() else ""
@@ -215,6 +283,7 @@ class SettingsSweep:
             RookeryError: no cluster, one with fewer processors, other versions, a folder or own files that it does not
                 share, or another process that sweeps in it.
         """
+        _try_folder(self.folder)  # before Ray starts, which takes long
         at_once = concurrent or (min(usable_cores(), self.plan.trials) if address == "local" else 1)
         for name, value in QUIET.items():
             os.environ.setdefault(name, value)
@@ -320,7 +389,7 @@ class SettingsSweep:
         open_ones = [i for i, (_, status, _) in begun.items() if status in OPEN]
         search = OptunaSearch(
             OptunaSearch.convert_search_space(self._domains()),
-            metric="objective", mode=self._mode, sampler=optuna.samplers.TPESampler(seed=self.plan.seed + len(begun)),
+            metric="objective", mode=self._mode, sampler=optuna.samplers.TPESampler(seed=(self.plan.seed + len(begun)) % 2**32),
             points_to_evaluate=[_texts(begun[i][0]) for i in open_ones] or None,
         )  # fmt: skip
         for i, (point, status, _) in begun.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,12 @@ from rookery.sim.files import replace
 if TYPE_CHECKING:
     from rookery.experiments.sweep.sweep import SettingsSweep
 
-__all__ = ["best_of", "row_of", "rows_of", "write_table"]
+__all__ = ["best_of", "row_of", "rows_of", "tied", "write_table"]
 
 
 def row_of(sweep: SettingsSweep, number: int) -> dict[str, Any]:
-    """A trial: its number, status, objective (None before an episode has ended), metric, steps, seconds, point and reason."""
+    """A trial: its number, status, objective (None before an episode has ended), metric, return, steps, seconds, point, reason
+    and run folder."""
     trial = sweep.trial(number)
     point, status, reason = trial.read()
     rows = read_progress(trial.run)
@@ -28,6 +30,7 @@ def row_of(sweep: SettingsSweep, number: int) -> dict[str, Any]:
         "status": status,
         "objective": objective(rows, sweep.plan.metric, steps),
         "metric": column_of(sweep.plan.metric, rows),
+        "return": objective(rows, "return", steps),
         "steps": steps,
         "seconds": rows[-1].get("seconds", 0.0) if rows else 0.0,
         "point": point,
@@ -37,10 +40,36 @@ def row_of(sweep: SettingsSweep, number: int) -> dict[str, Any]:
 
 
 def rows_of(sweep: SettingsSweep) -> list[dict[str, Any]]:
-    """All trials that have begun, best first; then those without an objective."""
+    """All trials that have begun, best first, those with the same objective by their return; then those without an
+    objective."""
     rows = [row_of(sweep, number) for number in sweep.numbers()]
     sign = 1.0 if sweep.plan.minimize else -1.0
-    return sorted(rows, key=lambda r: (r["objective"] is None, sign * (r["objective"] or 0.0), r["trial"]))
+
+    def order(row: dict[str, Any]) -> tuple[bool, float, float, int]:
+        gained = -math.inf if row["return"] is None else row["return"]
+        return row["objective"] is None, sign * (row["objective"] or 0.0), -gained, row["trial"]
+
+    return sorted(rows, key=order)
+
+
+def tied(sweep: SettingsSweep, rows: list[dict[str, Any]]) -> str | None:
+    """A sentence that the metric does not tell the trials apart; None where it does, or where there are fewer than two.
+
+    Args:
+        sweep: with its files.
+        rows: of `rows_of`.
+    """
+    good = [row for row in rows if row["objective"] is not None and row["status"] not in BAD]
+    if len(good) < 2 or len({row["objective"] for row in good}) > 1:
+        return None
+    metric = good[0]["metric"]
+    said = f"all {len(good)} trials have {metric} {good[0]['objective']:.4g}, which does not tell them apart"
+    if metric == "return":
+        return f"{said}: give a new sweep more --steps."
+    return (
+        f"{said}, and stand in the order of their return: rank by that with `rookery sweep --resume {sweep.folder} --metric "
+        "return`, or give a new sweep more --steps."
+    )
 
 
 def best_of(rows: list[dict[str, Any]]) -> dict[str, Any] | None:

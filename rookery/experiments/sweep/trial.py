@@ -26,10 +26,12 @@ from rookery.experiments.sweep.objective import column_of, objective, read_progr
 from rookery.experiments.sweep.space import Point, SweepSpace
 from rookery.sim.devices import nth_device
 from rookery.sim.errors import Diverged, RookeryError
-from rookery.sim.untrusted import read_json
+from rookery.sim.untrusted import parse_json, read_bytes, read_json
 
 __all__ = ["BAD", "OPEN", "Trial", "TrialOrder", "as_point", "for_tune", "run_trial"]
 
+STATUSES = ("running", "done", "stopped", "diverged", "failed")
+"""Of trials that have begun, see `Trial.note`."""
 OPEN = ("", "running", "failed")
 """Statuses of trials that are begun, or gone on with, when a sweep goes on."""
 BAD = ("failed", "diverged")
@@ -88,12 +90,16 @@ class Trial:
 
     def say(self, sentence: str) -> None:
         """Keep what a tracker says: Ray shows nothing that its processes print."""
-        with open(self.said, "a", encoding="utf-8") as file:
+        # no trial is to fail for what a tracker says
+        with contextlib.suppress(OSError), open(self.said, "a", encoding="utf-8") as file:
             file.write(sentence + "\n")
 
     def sentences(self) -> list[str]:
-        """All that was said in this trial."""
-        return self.said.read_text(encoding="utf-8").splitlines() if self.said.exists() else []
+        """All that was said in this trial; nothing where the file cannot be read."""
+        try:
+            return read_bytes(self.said).decode("utf-8", errors="replace").splitlines()
+        except (OSError, ValueError):
+            return []
 
     def read(self) -> tuple[Point, str, str]:
         """Point, status and reason; status "" for a trial that has not begun.
@@ -105,18 +111,25 @@ class Trial:
             return {}, "", ""
         try:
             found = read_json(self.note_file)
-            return as_point(found["point"]), str(found["status"]), str(found["reason"])
+            point, status, reason = as_point(found["point"]), str(found["status"]), str(found["reason"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise RookeryError(
-                f"{self.note_file} is damaged, and the settings of trial {self.number} are not known without it: put back its "
-                f"copy, or remove it and {self.run}, and the trial is made anew."
-            ) from error
+            raise self.damaged() from error
+        if status not in STATUSES:
+            raise self.damaged()
+        return point, status, reason
+
+    def damaged(self) -> RookeryError:
+        """The error for a note that does not say the trial's point and how it stands."""
+        return RookeryError(
+            f"{self.note_file} is damaged, and the settings of trial {self.number} are not known without it: put back its "
+            f"copy, or remove it and {self.run}, and the trial is made anew."
+        )
 
 
 def as_point(values: Any) -> Point:
     """A point of JSON values, whose lists are tuples, or of Ray Tune's values."""
     read = {
-        n: json.loads(v[len(LIST) :]) if isinstance(v, str) and v.startswith(LIST) else v for n, v in values.items()
+        n: parse_json(v[len(LIST) :]) if isinstance(v, str) and v.startswith(LIST) else v for n, v in values.items()
     }
     return {name: tuple(v) if isinstance(v, list) else v for name, v in read.items()}
 
@@ -140,7 +153,7 @@ def run_trial(config: Point, order: TrialOrder) -> None:
 
     limit_cores(1)
     limit_threads(1)
-    with contextlib.suppress(OSError):  # another machine need not have it
+    with contextlib.suppress(OSError, ValueError):  # another machine need not have it
         os.chdir(order.cwd)
     trial = Trial(Path(order.folder), int(tune.get_context().get_trial_name()))
     point = as_point(config)

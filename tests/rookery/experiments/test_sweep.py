@@ -26,13 +26,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rookery.cli.main import main
+from rookery.cli.sweep import Args, _begun
 from rookery.experiments.recipes import preset
 from rookery.experiments.settings import RunSettings
+from rookery.experiments.sweep import space as space_module
 from rookery.experiments.sweep import sweep as sweep_module
 from rookery.experiments.sweep.objective import objective, read_progress
 from rookery.experiments.sweep.space import SweepSpace, SweptChoice, SweptInterval, read_space
 from rookery.experiments.sweep.sweep import FILE, SettingsSweep, SweepPlan, open_sweep
-from rookery.experiments.sweep.table import best_of, rows_of, write_table
+from rookery.experiments.sweep.table import best_of, rows_of, tied, write_table
 from rookery.experiments.sweep.trial import BAD, adopt, as_point, for_tune
 from rookery.experiments.training import resume, start
 from rookery.policies.algorithms.ppo_config import PPOConfig
@@ -133,6 +135,22 @@ def test_ranges_of_a_space_change_those_of_the_preset(tmp_path: Path, preset: st
         ("[ppo]\ngamma = {values = []}", "gamma needs its values alone"),
         ("[ppo]\ngamma = {values = [0.9], low = 0.1}", "gamma needs its values alone"),
         ("task = {values = ['drone-hover', 'drone-track']}", "task is the same in all trials"),
+        ("[runner]\ntotal_steps = {values = [100, 200]}", "runner.total_steps is the same in all trials of a sweep, given by"),
+        ("[runner]\ntotal_steps = 100\n[ppo]\ngamma = {values = [0.9]}", "runner.total_steps is the same in all trials"),
+        ("shards = {values = ['1', '2']}", "shards is the same in all trials of a sweep, one process each: leave it out"),
+        ("shards = '2'\n[ppo]\ngamma = {values = [0.9]}", "shards is the same in all trials"),
+        ("[algorithm]\nname = 'ppo'\n[ppo]\ngamma = {values = [0.9]}", "unknown algorithm"),
+        ("[fixed]\nmas = {low = 1.0, high = 2.0}", "unknown parameter 'mas': did you mean 'mass'"),
+        ("[fixed]\nmas = 1.0\n[ppo]\ngamma = {values = [0.9]}", "unknown parameter 'mas': did you mean 'mass'"),
+        ("[fixed]\nmass = {low = -1, high = 1.2}", "mass=-1: give a number from"),
+        ("[fixed]\nmass = {low = 1.0, high = 90.0}", "mass=90: give a number from"),
+        ("[weights]\na = {low = 0.0, high = 1.0}", "leave the weights of objectives out"),
+        ("engine = {values = ['rotor', 'nope']}", "unknown engine 'nope'"),
+        ("opponents = {values = ['none', 'x.toml']}", "cannot read the file of opponents x.toml"),
+        ("init = {values = ['none', 'x']}", "there is no folder 'x'"),
+        ("skills = {values = ['none', 'x']}", "unknown set of skills 'x'"),
+        ("[task_config]\nepisode_s = {values = [1.0, -1.0]}", "episode_s must be from 0"),
+        ("randomize = 'x.toml'\n[ppo]\ngamma = {values = [0.9]}", "cannot read the randomization file x.toml"),
         ("task = 'drone-hover'\n[ppo]\ngamma = {values = [0.9]}", "leave it out"),
         ("[train_overrides]\nreward = {values = [{ang_vel = -0.1}, {ang_vel = 0.0}]}", "a table of its own, such as [train"),
         ("[ppo\n", "is not TOML"),
@@ -147,6 +165,17 @@ def test_what_a_space_can_get_wrong_is_a_sentence_before_anything_starts(
     assert said in error
     assert "Traceback" not in error
     assert not Path("s").exists()
+
+
+def test_values_that_only_the_learner_sees_are_checked_without_worlds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long list of seeds is checked at once."""
+    checked: list[RunSettings] = []
+    monkeypatch.setattr(space_module, "check_inputs", checked.append)
+    text = "seed = {values = [1, 2, 3, 4]}\n[ppo]\ngamma = {low = 0.9, high = 0.99}\n[fixed]\nmass = {low = 0.9, high = 1.1}"
+    space_of(tmp_path, text).check(tiny(), tmp_path)
+    assert [settings.fixed["mass"] for settings in checked] == [0.9, 1.1]
 
 
 @given(st.integers(-5, 5), st.integers(1, 9), st.floats(1e-6, 1e-3), st.floats(1.5, 1e4), st.integers(0, 2**31))
@@ -209,7 +238,9 @@ def test_a_population_changes_numbers_alone(text: str, said: str, tmp_path: Path
         (["drone-hover", "--space", "sweep.toml", "--scheduler", "pbt", "--samples", "1"], "give --samples 4"),
         (["drone-hover", "--space", "sweep.toml", "--concurrent", "5000"], "5000 trials of 1 processors need 5000, and this"),
         (["drone-hover", "--space", "sweep.toml", "--ray", "127.0.0.1:9"], "no Ray cluster answers at 127.0.0.1:9"),
+        (["drone-hover", "--space", "sweep.toml", "--tracker", "mlflo"], "unknown tracker 'mlflo': did you mean 'mlflow'"),
         (["--resume", "."], "is no folder of a sweep"),
+        (["--resume", ".", "--tracker", "mlflow"], "leave out --tracker"),
         (["--resume", ".", "--seed", "3"], "leave out --seed"),
     ],
 )  # fmt: skip
@@ -221,6 +252,29 @@ def test_what_the_command_can_get_wrong_is_a_sentence(
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
+
+
+def test_the_trackers_of_all_trials_are_chosen_as_of_a_training(in_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("sweep.toml").write_text(TINY + RATES)
+    Path("board.py").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(in_tmp / "state"))
+    monkeypatch.setattr(SettingsSweep, "check", lambda sweep: None)
+    plan = _begun(Args(task="drone-hover", space=Path("sweep.toml"), tracker=("mlflow", "board.py:Board"))).plan
+    assert plan.base.runner.trackers == ("mlflow", f"{in_tmp / 'board.py'}:Board")
+
+
+@pytest.mark.parametrize("out", ["afile", "afile/s", "/proc/s", "n" * 300])
+def test_a_folder_that_cannot_be_made_is_refused_before_ray_starts(
+    out: str, in_tmp: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("afile").touch()
+    started: list[Any] = []
+    monkeypatch.setattr(sweep_module, "Cluster", lambda *order: started.append(order))
+    assert main(_words(in_tmp, "--out", out)) == 2
+    assert "cannot be written" in capsys.readouterr().err
+    with pytest.raises(RookeryError, match="cannot be written"):  # as of a sweep that goes on
+        SettingsSweep(SweepPlan(tiny(), space_of(in_tmp, TINY + RATES)), Path(out)).run()
+    assert not started
 
 
 # The objective
@@ -250,6 +304,25 @@ def test_progress_cut_short_by_a_kill_is_read(tmp_path: Path) -> None:
     assert read_progress(tmp_path) == [{"steps": 10.0, "return": 1.5}, {"steps": 20.0}, {"steps": 30.0, "return": 2.5}]
     assert read_progress(tmp_path / "none") == []
     assert objective(read_progress(tmp_path), "auto", 30) == 2.5
+
+
+@pytest.mark.parametrize(
+    ("line", "left"),
+    [
+        ("nan,1.0", []),
+        ("inf,1.0", []),
+        ("20,inf", [{"steps": 20.0}]),
+        ("20,-1e300", [{"steps": 20.0}]),
+        ("20," + "1" * 200_000, []),
+        ("20,word", []),
+    ],
+)
+def test_damaged_progress_is_left_out(line: str, left: list[dict[str, float]], tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_text(f"steps,return\n10,1.5\n{line}\n30,2.5\n")
+    whole = [{"steps": 10.0, "return": 1.5}], [{"steps": 30.0, "return": 2.5}]
+    assert read_progress(tmp_path) == [*whole[0], *left, *whole[1]]
+    (tmp_path / "progress.csv").write_text(f"{'n' * 200_000}\n{line}\n")
+    assert read_progress(tmp_path) == []
 
 
 # Checkpoints that change hands
@@ -318,6 +391,28 @@ def test_the_table_has_the_best_first_and_what_failed(tmp_path: Path) -> None:
     assert best_of(rows_of(least))["trial"] == 0  # type: ignore[index]
 
 
+def test_trials_with_the_same_objective_are_ranked_by_their_return(tmp_path: Path) -> None:
+    space = SweepSpace({"ppo.gamma": SweptChoice((0.9, 0.99))})
+    for minimize in (False, True):
+        sweep = SettingsSweep(SweepPlan(tiny(), space, 4, minimize=minimize), tmp_path / f"s{minimize}")
+        sweep.save()
+        for i, gained in enumerate((-9.0, -3.0, None, -5.0)):
+            sweep.trial(i).note({"ppo.gamma": 0.9}, "done")
+            sweep.trial(i).run.mkdir(parents=True)
+            shown = "" if gained is None else gained
+            (sweep.trial(i).run / "progress.csv").write_text(f"steps,episodes,return,metric/success\n32,4,{shown},0\n")
+        rows = rows_of(sweep)
+        assert [row["trial"] for row in rows] == [1, 3, 0, 2]
+        assert best_of(rows)["trial"] == 1  # type: ignore[index]
+        said = tied(sweep, rows)
+        assert said is not None and "all 4 trials have metric/success 0, which does not tell them apart" in said
+        assert f"rookery sweep --resume {sweep.folder} --metric return" in said
+        by_return = tied(sweep, [row | {"metric": "return"} for row in rows])
+        assert by_return is not None and "--metric" not in by_return and "more --steps" in by_return
+        assert tied(sweep, rows[:1]) is None
+    assert tied(sweep_of(tmp_path), rows_of(sweep_of(tmp_path / "other"))) is None
+
+
 def test_pictures_have_every_trial(tmp_path: Path) -> None:
     from rookery.experiments.sweep.pictures import draw_curves, draw_settings
 
@@ -363,14 +458,104 @@ def test_an_opened_sweep_is_the_one_that_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("samples", 2.5, "samples needs a whole number, got 2.5"),
+        ("samples", True, "samples needs a whole number"),
+        ("seed", [], "seed needs a whole number"),
+        ("metric", 5, "metric needs text"),
+        ("minimize", "no", "minimize needs true or false"),
+        ("cwd", None, "cwd needs text"),
+        ("base", {}, "base names no task"),
+        ("base", 5, "base needs values by name"),
+        ("base", {"task": "drone-hover", "algorithm": ["ppo"]}, "unknown algorithm"),
+        ("scheduler", "x", "unknown --scheduler 'x'. Known: asha"),
+        ("sampler", "x", "unknown --sampler 'x'. Known: grid"),
+        ("space", [], "space needs values by name"),
+        ("space", {"dimensions": {}, "fixed": {}}, "space.dimensions has no setting"),
+        ("space", {"dimensions": {"seed": 5}, "fixed": {}}, "space.dimensions.seed needs values by name"),
+        ("space", {"dimensions": {"seed": {"values": [1]}}, "fixed": []}, "space.fixed needs values by name"),
+        ("metrics", 5, "unknown value of sweep.json 'metrics': did you mean 'metric'"),
+    ],
+)
+def test_a_damaged_plan_is_a_sentence(name: str, value: Any, said: str, tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path)
+    values = json.loads((sweep.folder / FILE).read_text())
+    (sweep.folder / FILE).write_text(json.dumps(values | {name: value}))
+    with pytest.raises(RookeryError, match=re.escape(said)) as error:
+        open_sweep(sweep.folder)
+    assert "is no folder of a sweep (" in str(error.value)
+    assert "unsupported operand" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"point": {"ppo.gamma": 0.9}},
+        {"point": {"ppo.gamma": 0.9, "ppo.learning_rate": "1e-3"}},
+        {"point": {"ppo.gamma": 0.9, "ppo.learning_rate": 5.0}},
+        {"point": {"ppo.gamma": 0.5, "ppo.learning_rate": 1e-3}},
+        {"point": {"ppo.gamma": [0.9], "ppo.learning_rate": 1e-3}},
+        {"point": {"ppo.gamma": 0.9, "ppo.learning_rate": 1e-3, "seed": 1}},
+        {"point": []},
+        {"status": "dome"},
+    ],
+)
+def test_a_damaged_note_of_a_trial_is_a_sentence(note: dict[str, Any], tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path)
+    good = {"point": {"ppo.gamma": 0.9, "ppo.learning_rate": 1e-3}, "status": "done", "reason": ""}
+    (sweep.folder / "trials" / "000.json").write_text(json.dumps(good))
+    open_sweep(sweep.folder)
+    (sweep.folder / "trials" / "000.json").write_text(json.dumps(good | note))
+    with pytest.raises(RookeryError, match=r"000\.json is damaged.*put back its copy, or remove it"):
+        open_sweep(sweep.folder)
+
+
+def test_what_trackers_said_is_no_reason_to_stop(tmp_path: Path) -> None:
+    trial = sweep_of(tmp_path).trial(0)
+    trial.say("upstairs")
+    assert trial.sentences() == ["upstairs"]
+    trial.said.write_bytes(b"up\xff\nthere\n")
+    assert trial.sentences() == ["up\ufffd", "there"]
+    trial.said.unlink()
+    trial.said.mkdir()
+    trial.say("upstairs")
+    assert trial.sentences() == []
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [("base", {"task": "evil.py:Task"}), ("space", {"runner": {"trackers": ["evil.py:Task"]}})],
+)
+def test_programs_that_a_stored_sweep_names_are_not_run_unasked(
+    place: str, value: dict[str, Any], in_tmp: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(in_tmp / "state"))
+    sweep = sweep_of(in_tmp)
+    values = json.loads((sweep.folder / FILE).read_text())
+    values[place] |= value if place == "base" else {"fixed": value}
+    (sweep.folder / FILE).write_text(json.dumps(values))
+    Path("evil.py").write_text("open('ran', 'w')")
+    with pytest.raises(RookeryError, match="a program that would run with your rights"):
+        open_sweep(sweep.folder, metric="metric/error_m")
+    assert not Path("ran").exists()
+
+
+@pytest.mark.parametrize(
     ("metric", "said"),
-    [("sucess", "did you mean 'success'"), ("error_m", "metric/error_m"), ("metric/crsh", "metric/crash")],
+    [
+        ("sucess", "did you mean 'success'"),
+        ("error_m", "metric/error_m"),
+        ("metric/crsh", "metric/crash"),
+        ("lenght", "'length'"),
+    ],
 )
 def test_a_metric_that_no_trial_can_have_is_refused_before_anything_is_trained(
     metric: str, said: str, in_tmp: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(_words(in_tmp, "--metric", metric)) == 2
-    assert said in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert said in error and ", or another column of progress.csv." in error
     assert not (in_tmp / "s").exists()
     sweep = sweep_of(in_tmp, scheduler="none", metric="return", seed=3)
     with pytest.raises(RookeryError, match="metric"):
