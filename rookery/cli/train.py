@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> int:
         return _train_on_workers(parsed)
     _refuse_without_workers(command)
     if command.resume is not None:
-        training = resume(command.resume, parsed.changes, command.task, device=parsed.device)
+        training = resume(command.resume, parsed.changes, command.task, device=parsed.device, shards=parsed.shards)
     else:
         training = start(parsed.settings, command.out)
     announce_training(training.settings, training.folder)
@@ -87,6 +87,8 @@ def _train_on_workers(parsed: Parsed) -> int:
             "--viewer shows a training in this process: leave out --workers, or watch by `rookery play`."
         )
     assert command.workers is not None
+    if parsed.shards is not None:
+        raise RookeryError("--workers and --shards both divide the worlds: give one of them.")
     workers = Workers(command.workers, command.worker_cpus, command.ray or "local", command.staleness)
     settings = None if command.resume is not None else parsed.settings
     order = (workers, settings, command.out, command.resume, parsed.changes, announce_training)

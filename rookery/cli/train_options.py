@@ -104,13 +104,14 @@ class Parsed:
         command: the options beside the settings.
         settings: complete, of a new run; of a resumed one without a task.
         changes: with --resume, the given values of RunnerConfig.
-        device: with --resume, where it learns from now on; None for where it has.
+        device, shards: with --resume, where it learns and steps its worlds from now on; None for where it has.
     """
 
     command: TrainCommand
     settings: RunSettings
     changes: dict[str, Any]
     device: str | None = None
+    shards: str | None = None
 
 
 def read(words: Sequence[str], examples: str) -> Parsed | None:
@@ -303,19 +304,19 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
     """A resumed run keeps its settings but for when it stops and what it keeps."""
     runner = {RENAMED.get(f.name, f.name): f.name for f in dataclasses.fields(RunnerConfig)}
     changeable = {f"--{option.replace('_', '-')}": name for option, name in runner.items()}
-    device = _option("device", str | None, field_docs(RunSettings)["device"], None)
+    where = [_option(name, str | None, field_docs(RunSettings)[name], None) for name in ("device", "shards")]
     parser = dataclasses.make_dataclass(
         "ResumeArgs",
         [
             ("runner", group := _group_of("Runner", RunnerConfig()), field(default_factory=group)),
-            ("environment", own := _group("Environment", [device]), field(default_factory=own)),
+            ("environment", own := _group("Environment", where), field(default_factory=own)),
         ],
         bases=(TrainCommand,),
         frozen=True,
     )
     given = set(typed_options(words))
     # who trains, and where, is no setting of the run
-    workers = {"--workers", "--worker-cpus", "--staleness", "--ray", "--device"}
+    workers = {"--workers", "--worker-cpus", "--staleness", "--ray", "--device", "--shards"}
     known = {"--resume", "--json", "--no-viewer", *workers, *option_names(ViewerOptions), *changeable}
     for option in sorted(given - known):
         if option in train_option_names():
@@ -323,7 +324,7 @@ def _read_resume(words: Sequence[str], examples: str) -> Parsed | None:
     args = cast(Any, parse(parser, words, "train", examples, flag_pairs=True))
     config = _rebuilt(args.runner, RunnerConfig)
     changes = {name: getattr(config, name) for option, name in changeable.items() if option in given}
-    return Parsed(args, RunSettings(), changes, args.environment.device)
+    return Parsed(args, RunSettings(), changes, args.environment.device, args.environment.shards)
 
 
 def _value_of(words: Sequence[str], option: str) -> str | None:

@@ -22,7 +22,11 @@ from rookery.sim2real.upgrade import upgraded
 
 
 def read_resumed(
-    run: Path, changes: dict[str, Any] | None = None, task: str | None = None, device: str | None = None
+    run: Path,
+    changes: dict[str, Any] | None = None,
+    task: str | None = None,
+    device: str | None = None,
+    shards: str | None = None,
 ) -> tuple[RunSettings, dict[str, Any], Path]:
     """Settings, contract and folder of a run that is to be continued from its newest checkpoint.
 
@@ -31,6 +35,7 @@ def read_resumed(
         changes: values of RunnerConfig in place of the run's own, such as ``{"total_steps": 2_000_000}``.
         task: the task that the caller expects; None takes the run's.
         device: where it learns from now on; None leaves the run's.
+        shards: processes that step its worlds from now on, which gives the same bits; None leaves the run's.
 
     Raises:
         RookeryError: no checkpoint, a damaged one, one of another task or a newer version, or a device that is not here.
@@ -64,7 +69,8 @@ def read_resumed(
         for tracker in runner_config.trackers:
             refuse_untrusted_task(tracker, "tracker")
     check_trackers(runner_config.trackers)
-    settings = dataclasses.replace(settings, runner=runner_config, device=device or settings.device)
+    where = {"device": device or settings.device, "shards": shards or settings.shards}
+    settings = dataclasses.replace(settings, runner=runner_config, **where)
     find_device(settings.device)
     if state["steps"] >= runner_config.total_steps:
         raise RookeryError(

@@ -202,9 +202,10 @@ def resume(
     task: str | None = None,
     saved: Callable[[Path], None] | None = None,
     device: str | None = None,
+    shards: str | None = None,
 ) -> Training:
     """Continue from the newest checkpoint of a run; see `read_resumed`, and `start` for `saved`."""
-    settings, contract, folder = read_resumed(run, changes, task, device)
+    settings, contract, folder = read_resumed(run, changes, task, device, shards)
     kept = folder / RANGES
     algorithm, _ = make_algorithm(settings, str(kept) if kept.exists() else settings.randomize, folder)
     try:

@@ -121,11 +121,11 @@ def train(
     contract: dict[str, Any]
     if settings is not None:  # what is refused without Ray, which takes some seconds to start
         find_device(settings.device)
-        refuse_workers(settings, Roles(0, workers.count, workers.staleness))
     else:
         assert run is not None
         settings, contract, folder = _resumed(run, changes, task, device)
         steps = checkpoint.steps_of(checkpoint.newest(folder))
+    refuse_workers(settings, Roles(0, workers.count, workers.staleness))
     with Cluster(workers.address, workers.count, workers.cpus) as cluster:
         if run is None:
             training = start(settings, out, Roles(0, workers.count, workers.staleness))
@@ -156,7 +156,7 @@ def _resumed(
             f"workers go on from the newest checkpoint of a run: give {run.parent.parent}, without the folders of later "
             f"checkpoints than {run.name} in {run.parent}."
         )
-    found = read_resumed(run, changes, task, device)
+    found = read_resumed(run, changes, task, device, shards="1")  # the workers divide the worlds
     find(found[0].task).load()  # a file of the user's own is known then
     return found
 
