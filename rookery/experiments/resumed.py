@@ -69,8 +69,8 @@ def read_resumed(
         for tracker in runner_config.trackers:
             refuse_untrusted_task(tracker, "tracker")
     check_trackers(runner_config.trackers)
-    where = {"device": device or settings.device, "shards": shards or settings.shards}
-    settings = dataclasses.replace(settings, runner=runner_config, **where)
+    settings = dataclasses.replace(settings, runner=runner_config, device=device or settings.device)
+    settings = dataclasses.replace(settings, shards=shards or settings.shards)
     find_device(settings.device)
     if state["steps"] >= runner_config.total_steps:
         raise RookeryError(
