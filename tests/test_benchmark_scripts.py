@@ -43,6 +43,7 @@ WORDS = {
     "hand_grasp": "--starts 2 --objects ball",
     "kill_league": f"--kills 1 {OUT}",
     "kill_resume": "--moments 1 --algorithms ppo",
+    "kill_workers": f"--kills 1 --only worker {OUT}",
     "hierarchy": f"--cases 'drone-hover, one skill' --num-envs 8 --seconds 0.1 --turns 1 {OUT}",
     "kernels": f"--seconds 0.05 --only 'drone-hover: pursue' {OUT}",
     "league": f"--solvers fictitious --iterations 1 --steps 512 --exploit 512 --at 1 --episodes 4 {OUT}",

@@ -72,18 +72,23 @@ def read_resumed(
     settings = dataclasses.replace(settings, runner=runner_config, device=device or settings.device)
     settings = dataclasses.replace(settings, shards=shards or settings.shards)
     find_device(settings.device)
-    if state["steps"] >= runner_config.total_steps:
+    _refuse_done(run, state, runner_config)
+    return settings, upgraded(state["contract"]), folder
+
+
+def _refuse_done(run: Path, state: dict[str, Any], runner: RunnerConfig) -> None:
+    """Refuse to go on for less than what was trained already."""
+    if state["steps"] >= runner.total_steps:
         raise RookeryError(
-            f"{run} has made {state['steps']} steps, of {runner_config.total_steps} in all: give a larger --steps, such as "
+            f"{run} has made {state['steps']} steps, of {runner.total_steps} in all: give a larger --steps, such as "
             f"{2 * state['steps']}."
         )
-    limit = runner_config.time_limit_s
+    limit = runner.time_limit_s
     if limit is not None and state["seconds"] >= limit:
         raise RookeryError(
             f"{run} has trained for {state['seconds']:.0f} s, and its time limit is {limit:g} s in all: give a larger "
             f"--time-limit-s, such as {longer_limit(state['seconds'])}."
         )
-    return settings, upgraded(state["contract"]), folder
 
 
 def _task_of_policy(folder: Path) -> str | None:
