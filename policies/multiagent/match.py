@@ -61,6 +61,8 @@ class MatchResult:
             more of it, and those in which B had, such as {"serves": {"a": ..., "b": ...}}.
         metrics: means of the task's other figures.
         played: the teams that A played, by row of `outcome`; both where left out.
+        distinct: the episodes without those whose last state is that of another one to the last bit, which repeat it; None
+            where the environment tells no states.
     """
 
     teams: tuple[str, str]
@@ -69,6 +71,7 @@ class MatchResult:
     shares: dict[str, dict[str, Tally]] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     played: tuple[str, ...] = ()
+    distinct: int | None = None
 
     @property
     def total(self) -> Tally:
@@ -278,7 +281,8 @@ def _one_sided(
 def _played(
     env: Env, act: Act, quota: Tensor, seed: int | None, progress: Callable[[int, float], None] | None
 ) -> Iterator[Rows]:
-    """The counted episodes that end in each control step, as columns [m]: world, episode (of that world), cause and metrics.
+    """The counted episodes that end in each control step, as columns [m]: world, episode (of that world), cause, metrics and
+    a digest of the last state.
 
     Args:
         quota: [N], how many episodes of each world count.
@@ -298,6 +302,8 @@ def _played(
             metrics = {name: values.cpu() for name, values in episode["metrics"].items()}
             check_wins(env.task_id, env.teams, metrics, keep & (columns["cause"] <= len(env.causes)))
             columns |= {f"metric/{name}": values for name, values in metrics.items()}
+            if "final_state" in info:
+                columns["end"] = _digest(info["final_state"].cpu()[ids])
             yield {name: values[keep] for name, values in columns.items()}
             counted[ids[keep]] += 1
         finished = int(counted.sum())
@@ -339,7 +345,15 @@ def _result(env: Env, teams: tuple[str, str], first: Tensor, half: int, ended: I
             for name, more in ahead.items()
         },
         {name: v.double().nanmean().item() for name, v in metrics.items() if name not in {*of_teams, "success"}},
+        distinct=len(columns["end"].unique()) if "end" in columns else None,
     )
+
+
+def _digest(states: Tensor) -> Tensor:
+    """[m] int64 of states [m, ...] float32: alike where all bits are."""
+    bits = states.flatten(1).contiguous().view(torch.int32).long()
+    factors = torch.randint(2**62, (bits.shape[1],), generator=torch.Generator().manual_seed(0))
+    return (bits * (2 * factors + 1)).sum(1)  # odd, so that none loses a bit; overflows wrap
 
 
 def _of_both(metrics: Mapping[str, Tensor], teams: tuple[str, str]) -> dict[str, tuple[Tensor, Tensor]]:

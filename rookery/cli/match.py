@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,6 +98,12 @@ def run(args: Args) -> int:
         print_json(result | {"judged_by": {"a": a.judged.to_json(), "b": b.judged.to_json()}})
     else:
         show(result)
+    if played.distinct is not None and 2 * played.distinct < args.episodes:
+        print(
+            f"rookery: only {played.distinct} of the {args.episodes} episodes differ, the others repeat them, and the "
+            "intervals take repetitions for chance: give --randomize default, with which no episode is like another.",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -128,6 +135,7 @@ def report(played: MatchResult) -> dict[str, Any]:
         "causes": played.causes,
         "shares": {name: {who: _tally(t) for who, t in by.items()} for name, by in played.shares.items()},
         "metrics": played.metrics,
+        "distinct_episodes": played.distinct,
     }
 
 

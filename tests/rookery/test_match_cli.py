@@ -140,3 +140,13 @@ def test_policies_of_one_role_play_that_role(in_tmp: Path, capsys: pytest.Captur
     assert len(played(["drone-tag", "controller", "controller", "--episodes", "4"], capsys)["a_played"]) == 2
     assert main(["match", "drone-tag", "evaders", "evaders"]) == 2
     assert "evaders and evaders both play the evaders alone" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("randomize", "told"), [("none", True), ("default", False)])
+def test_repeated_rallies_are_told(randomize: str, told: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["match", "volley-3v3", "controller", "controller", "--episodes", "8", "--num-envs", "8", "--json"]
+    assert main([*words, "--randomize", randomize]) == 0
+    out, error = capsys.readouterr()
+    assert ("of the 8 episodes differ" in error) is told
+    assert json.loads(out)["distinct_episodes"] == (2 if told else 4)  # a controller against itself plays each rally twice

@@ -277,6 +277,16 @@ def test_a_policy_against_itself_wins_half(task: str):
     assert abs(total.a - decided / 2) <= 4.0 * (decided / 4) ** 0.5
 
 
+def test_rallies_that_repeat_each_other_are_told():
+    """Without randomization only who serves is drawn in 3v3, and for each side there is one rally."""
+    for randomize, most in (("none", 4), ("default", 32)):
+        env = rookery.make("volley-3v3", 16, starts=8, randomize=randomize, config={"episode_s": 3.0})
+        played = match(env, crude(0.9), crude(0.8), 32, 3)
+        env.close()
+        assert played.distinct is not None and played.distinct <= most
+    assert played.distinct == 32
+
+
 def test_the_same_seed_gives_the_same_match():
     env = rookery.make("volley-1v1", 16, starts=8)
     one, other, third = (match(env, crude(0.9), crude(0.8), 32, seed) for seed in (3, 3, 4))
