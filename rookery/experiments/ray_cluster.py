@@ -50,9 +50,8 @@ def _ray() -> Any:
     os.environ.setdefault("RAY_TRAIN_V2_ENABLED", "1")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    if (
-        "ray" not in sys.modules and has_token()
-    ):  # `ray start` asks for it then, and Ray gives it of itself only to "auto"
+    # `ray start --head` asks for the token where there is one, and Ray gives it of itself only to "auto"
+    if "ray" not in sys.modules and has_token():
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         import ray
@@ -67,7 +66,7 @@ def _ray() -> Any:
 def has_token() -> bool:
     """True where this user has a token of Ray, by which the processes of a cluster know each other (Ray documentation, "Token
     authentication"): Ray makes one when it first starts a cluster on this machine alone."""
-    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or Path.home() / ".ray" / "auth_token")
+    file = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or os.path.expanduser("~/.ray/auth_token"))
     return bool(os.environ.get("RAY_AUTH_TOKEN")) or file.is_file()
 
 
