@@ -149,6 +149,5 @@ def test_repeated_rallies_are_told(randomize: str, told: bool, capsys: pytest.Ca
     assert main([*words, "--randomize", randomize]) == 0
     out, error = capsys.readouterr()
     assert ("of the 8 episodes differ" in error) is told
-    assert json.loads(out)["distinct_episodes"] == (
-        2 if told else 4
-    )  # a controller against itself plays each rally twice
+    rallies = 2 if told else 4  # a controller against itself plays each twice
+    assert json.loads(out)["distinct_episodes"] == rallies
