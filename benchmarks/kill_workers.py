@@ -105,7 +105,7 @@ class Case:
 
     def row(self) -> dict[str, Any]:
         """The figures."""
-        made = [row["steps"] for row in _rows(self.run)]
+        made = _steps(self.run)
         want = [WORLDS * ROLLOUT * (i + 1) for i in range(len(made))]
         waits = sorted(self.waits)
         return {
@@ -115,15 +115,15 @@ class Case:
         }  # fmt: skip
 
 
-def _rows(run: Path) -> list[dict[str, float]]:
+def _steps(run: Path) -> list[int]:
     with open(run / "progress.csv", newline="") as file:
-        return [{"steps": float(row["steps"])} for row in csv.DictReader(file) if row["steps"]]
+        return [int(float(row["steps"])) for row in csv.DictReader(file) if row["steps"]]
 
 
 def steps(run: Path) -> int:
     """Steps of the last iteration that was logged; 0 before the first."""
     try:
-        return int(_rows(run)[-1]["steps"])
+        return _steps(run)[-1]
     except (OSError, IndexError, ValueError, TypeError):
         return 0
 

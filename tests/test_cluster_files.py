@@ -25,9 +25,8 @@ def train_command(words: list[str]) -> TrainCommand:
 
 def test_the_slurm_file() -> None:
     text = (FOLDER / "train.slurm").read_text()
-    assert text.index("export RAY_AUTH_MODE=token") < text.index(
-        "srun ray"
-    )  # no machine joins one with a token without it
+    # without it no machine joins a head that has a token
+    assert text.index("export RAY_AUTH_MODE=token") < text.index("srun ray")
     assert subprocess.run(["bash", "-n", FOLDER / "train.slurm"], check=False).returncode == 0
     asked = dict(re.findall(r"^#SBATCH --([\w-]+)=(\S+)$", text, re.MULTILINE))
     assert text.startswith("#!/bin/bash\n") and asked["ntasks-per-node"] == "1"

@@ -247,7 +247,6 @@ class Terminal:
         self.first = steps
         self.total = total_steps
         self._from = (time.monotonic(), steps)
-        self._compiled = False
         self._shown = -PLAIN_LINE_EVERY_S
         self._last: dict[str, Any] = {}
         self._bar: Any = None
@@ -268,10 +267,10 @@ class Terminal:
 
     def show(self, row: dict[str, Any]) -> None:
         """Show an iteration's figures."""
+        first = not self._last
         self._last |= row
         line = self.line()
-        if not self._compiled:  # the first iteration waits for compilers: the time that is left follows from the others
-            self._compiled = True
+        if first:  # it has waited for compilers: the time that is left follows from the other iterations
             self._from = (time.monotonic(), row["steps"])
         if self._bar is not None:
             self._bar.update(self._task, completed=row["steps"], description=line)

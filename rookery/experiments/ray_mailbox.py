@@ -68,8 +68,7 @@ class WorkerMailbox:
     def __init__(self, actor: Any) -> None:
         self.actor = actor
         self._reply: Any = None
-        self._asked: dict[str, Any] = {}
-        self._since: dict[str, float] = {}
+        self._asked: dict[str, tuple[Any, float]] = {}  # open questions, and when they were asked
 
     def _get(self, reply: Any) -> Any:
         """The reply.
@@ -123,7 +122,7 @@ class WorkerMailbox:
     def _new(self, method: str, wait: bool) -> list[Any]:
         if not wait:
             return self._answered(method) or []
-        before: list[Any] = self._get(self._asked.pop(method)) if method in self._asked else []
+        before: list[Any] = self._get(self._asked.pop(method)[0]) if method in self._asked else []
         return before + self._get(getattr(self.actor, method).remote())
 
     def result(self) -> dict[str, Any] | None:
@@ -141,10 +140,11 @@ class WorkerMailbox:
         import ray
 
         if method not in self._asked:
-            self._asked[method] = getattr(self.actor, method).remote()
-            self._since[method] = time.monotonic()
-        if not ray.wait([self._asked[method]], timeout=0)[0]:
-            if time.monotonic() < self._since[method] + ANSWER_S:
+            self._asked[method] = getattr(self.actor, method).remote(), time.monotonic()
+        reply, asked = self._asked[method]
+        if not ray.wait([reply], timeout=0)[0]:
+            if time.monotonic() < asked + ANSWER_S:
                 return None
             raise ProcessLost(LOST)
-        return self._get(self._asked.pop(method))
+        del self._asked[method]
+        return self._get(reply)

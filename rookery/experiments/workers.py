@@ -278,8 +278,7 @@ def _train_together(order: dict[str, Any]) -> None:
     try:
         training = _joined(order, Roles(reduction.rank, reduction.size, order["staleness"]), reduction)
         if reduction.rank == 0:
-            begun = checkpoint.complete(Path(order["folder"]))
-            mailbox.begin(checkpoint.steps_of(begun[-1]) if begun else 0)
+            mailbox.begin(training.runner.steps)
         result = training.run(mailbox.put, mailbox.wanted, mailbox.note)
     except RookeryError as error:
         mailbox.fail(str(error))

@@ -139,7 +139,6 @@ class Servo:
         self._total = self._lost = 0
         self._stopping = False
         self._state = READY
-        self._cycles = 1  # since the state before
 
     def run(self) -> None:
         """Until the runtime says so, or is gone, or the arm is."""
@@ -185,9 +184,9 @@ class Servo:
                     self._state = READY
                     return
                 state, passed = control.readOnce()
-                self._cycles = max(1, round(passed.to_sec() / PERIOD_S))
-                self._total += self._cycles
-                self._lost += self._cycles - 1
+                cycles = max(1, round(passed.to_sec() / PERIOD_S))
+                self._total += cycles
+                self._lost += cycles - 1
                 self._publish(state)
         except (f.ControlException, f.CommandException) as error:
             self._shared.say(error)
