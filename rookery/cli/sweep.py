@@ -110,6 +110,7 @@ def run(args: Args) -> int:
         raise RookeryError(f"--concurrent must be at least 1, got {args.concurrent}.")
     from rookery.experiments.sweep.table import tied
     from rookery.experiments.sweep.trial import BAD
+    from rookery.experiments.sweep.tuner import run_sweep
     from rookery.kernels import announce_compiling
 
     announce_compiling()
@@ -117,7 +118,7 @@ def run(args: Args) -> int:
     print(f"rookery: {sweep.plan.trials} trials of {sweep.plan.base.task}, in {sweep.folder}", file=sys.stderr)
     ended: BaseException | None = None
     try:
-        sweep.run(args.concurrent, args.ray, lambda line: print(f"rookery: {line}", file=sys.stderr, flush=True))
+        run_sweep(sweep, args.concurrent, args.ray, lambda line: print(f"rookery: {line}", file=sys.stderr, flush=True))
     except (KeyboardInterrupt, SystemExit) as signal:
         ended = signal
     rows = _write(sweep) if sweep.numbers() else []
@@ -146,8 +147,9 @@ def _begun(args: Args) -> SettingsSweep:
     from rookery.experiments.recipes import preset, varied
     from rookery.experiments.settings import RunSettings, read_settings
     from rookery.experiments.sweep.objective import AUTO
+    from rookery.experiments.sweep.plan import SweepPlan
     from rookery.experiments.sweep.space import read_space
-    from rookery.experiments.sweep.sweep import SettingsSweep, SweepPlan
+    from rookery.experiments.sweep.sweep import SettingsSweep
     from rookery.policies.tracking.trackers import absolute_tracker
     from rookery.sim.trust import remember
     from rookery.tasks.registry import find

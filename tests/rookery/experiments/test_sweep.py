@@ -30,10 +30,11 @@ from rookery.cli.sweep import Args, _begun
 from rookery.experiments.recipes import preset
 from rookery.experiments.settings import RunSettings
 from rookery.experiments.sweep import space as space_module
-from rookery.experiments.sweep import sweep as sweep_module
+from rookery.experiments.sweep import tuner
 from rookery.experiments.sweep.objective import objective, read_progress
+from rookery.experiments.sweep.plan import FILE, SweepPlan
 from rookery.experiments.sweep.space import SweepSpace, SweptChoice, SweptInterval, read_space
-from rookery.experiments.sweep.sweep import FILE, SettingsSweep, SweepPlan, open_sweep
+from rookery.experiments.sweep.sweep import SettingsSweep, open_sweep
 from rookery.experiments.sweep.table import best_of, rows_of, tied, write_table
 from rookery.experiments.sweep.trial import BAD, adopt, as_point, for_tune
 from rookery.experiments.training import resume, start
@@ -269,11 +270,11 @@ def test_a_folder_that_cannot_be_made_is_refused_before_ray_starts(
 ) -> None:
     Path("afile").touch()
     started: list[Any] = []
-    monkeypatch.setattr(sweep_module, "Cluster", lambda *order: started.append(order))
+    monkeypatch.setattr(tuner, "Cluster", lambda *order: started.append(order))
     assert main(_words(in_tmp, "--out", out)) == 2
     assert "cannot be written" in capsys.readouterr().err
     with pytest.raises(RookeryError, match="cannot be written"):  # as of a sweep that goes on
-        SettingsSweep(SweepPlan(tiny(), space_of(in_tmp, TINY + RATES)), Path(out)).run()
+        tuner.run_sweep(SettingsSweep(SweepPlan(tiny(), space_of(in_tmp, TINY + RATES)), Path(out)))
     assert not started
 
 
@@ -439,7 +440,7 @@ def test_lists_come_back_from_ray_tune() -> None:
 
 def test_trials_that_are_made_together_have_numbers_of_their_own() -> None:
     """Ray Tune copies what it makes trials from, once for each of them."""
-    names = sweep_module._Names([4, 6, 7])
+    names = tuner._Names([4, 6, 7])
     trials = [type("Made", (), {"trial_id": word})() for word in "abc"]
     assert [copy.deepcopy({"names": names})["names"](trial) for trial in trials] == ["4", "6", "7"]
     assert [names(trial) for trial in trials] == ["4", "6", "7"]
@@ -630,7 +631,7 @@ def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_population_takes_over_what_is_better(in_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweep_module, "EXCHANGES", 3)
+    monkeypatch.setattr(tuner, "EXCHANGES", 3)
     rates = 'schedule = "fixed"\nlearning_rate = {low = 1e-5, high = 3e-2, log = true}\n'
     how = ("--scheduler", "pbt", "--metric", "drone/learning_rate", "--minimize")
     words = _words(in_tmp, "--samples", "3", *how, text=TINY + rates)

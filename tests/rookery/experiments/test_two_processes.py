@@ -22,8 +22,10 @@ from rookery.experiments.recipes import preset, read_recipe
 from rookery.experiments.reproduction import Reproduction
 from rookery.experiments.runs import LATEST, link_latest, new_run
 from rookery.experiments.settings import RunSettings
+from rookery.experiments.sweep.plan import SweepPlan
 from rookery.experiments.sweep.space import SweepSpace, SweptChoice
-from rookery.experiments.sweep.sweep import SettingsSweep, SweepPlan
+from rookery.experiments.sweep.sweep import SettingsSweep
+from rookery.experiments.sweep.tuner import run_sweep
 from rookery.experiments.training import resume, start
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.training import lock
@@ -129,25 +131,25 @@ class NoCluster:
 
 def test_a_sweep_is_gone_on_with_by_one_process_at_a_time(tmp_path: Path, monkeypatch) -> None:
     """The other would remove the files of its Ray Tune."""
-    monkeypatch.setattr("rookery.experiments.sweep.sweep.Cluster", NoCluster)
+    monkeypatch.setattr("rookery.experiments.sweep.tuner.Cluster", NoCluster)
     sweep = small_sweep(tmp_path / "sweep")
     sweep.save()
     storage = tmp_path / "sweep" / ".tune-live"
     storage.mkdir()
     with RunLock(sweep.folder), pytest.raises(RookeryError, match="is being trained by another process"):
-        sweep.run(1)
+        run_sweep(sweep, 1)
     assert storage.is_dir()
 
 
 def test_a_trial_whose_note_is_damaged_is_not_tried_with_other_settings(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("rookery.experiments.sweep.sweep.Cluster", NoCluster)
+    monkeypatch.setattr("rookery.experiments.sweep.tuner.Cluster", NoCluster)
     sweep = small_sweep(tmp_path / "sweep")
     sweep.save()
     sweep.trial(0).note({"ppo.gamma": 0.9}, "running")
     for damaged in ("", "{", "[]", '{"point": 3, "status": "running", "reason": ""}', '{"point": {}}'):
         sweep.trial(0).note_file.write_text(damaged)
         with pytest.raises(RookeryError, match=r"000\.json is damaged, and the settings of trial 0 are not known"):
-            sweep.run(1)
+            run_sweep(sweep, 1)
 
 
 def trained(folder: Path, task: str, steps: int = 32) -> Path:
