@@ -246,7 +246,7 @@ class Terminal:
     def __init__(self, steps: int, total_steps: int) -> None:
         self.first = steps
         self.total = total_steps
-        self._from = (time.monotonic(), steps)
+        self._from: tuple[float, int] | None = None
         self._shown = -PLAIN_LINE_EVERY_S
         self._last: dict[str, Any] = {}
         self._bar: Any = None
@@ -267,10 +267,9 @@ class Terminal:
 
     def show(self, row: dict[str, Any]) -> None:
         """Show an iteration's figures."""
-        first = not self._last
         self._last |= row
         line = self.line()
-        if first:  # it has waited for compilers: the time that is left follows from the other iterations
+        if self._from is None:  # it has waited for compilers: the time that is left follows from the other iterations
             self._from = (time.monotonic(), row["steps"])
         if self._bar is not None:
             self._bar.update(self._task, completed=row["steps"], description=line)
@@ -282,10 +281,8 @@ class Terminal:
             self._pending = line
 
     def line(self) -> str:
-        """The figures in one line."""
+        """The figures in one line; the time that is left from the second row on."""
         row = self._last
-        begin, steps = self._from
-        left = (self.total - row["steps"]) / max(row["steps"] - steps, 1) * (time.monotonic() - begin)
         parts = [f"{_short(row['steps'])} of {_short(self.total)} steps", f"{_short(row['samples_per_s'])} samples/s"]
         success = row.get("success", row.get("metric/success"))
         if success is not None:
@@ -296,7 +293,11 @@ class Terminal:
             parts.append(f"return {row['return']:.4g}")
         if "staleness" in row:
             parts.append(f"staleness {row['staleness']:g}")
-        return ", ".join([*parts, f"ETA {_clock(left)}"])
+        if self._from is not None:
+            begin, steps = self._from
+            left = (self.total - row["steps"]) / max(row["steps"] - steps, 1) * (time.monotonic() - begin)
+            parts.append(f"ETA {_clock(left)}")
+        return ", ".join(parts)
 
     def stop(self) -> None:
         """End the display, with the last figures left in view."""
