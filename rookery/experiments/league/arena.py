@@ -94,22 +94,23 @@ def cell_of(a: str, b: str, played: MatchResult) -> Cell:
     """The result of a match in a league."""
     outcome = played.outcome.double()
     starts = (0.5 * (1.0 + outcome)).mean(0)  # the two episodes of a start are not independent
-    variance = float(starts.var(correction=1)) / len(starts) if len(starts) > 1 else 0.25
     total = played.total
-    return Cell(a, b, total.a, total.b, total.nobody, float(starts.mean()), variance)
+    distinct = played.distinct or 0
+    differ = len(starts) * distinct // total.episodes if distinct else len(starts)  # a repetition tells nothing new
+    variance = float(starts.var(correction=1)) / differ if differ > 1 else 0.25
+    return Cell(a, b, total.a, total.b, total.nobody, float(starts.mean()), variance, distinct)
 
 
-def interval(score: float, variance: float, episodes: int, starts: int) -> tuple[float, float]:
+def interval(score: float, variance: float, starts: float) -> tuple[float, float]:
     """The 95 % interval of a mean score: Wilson's of as many independent episodes as have its variance, and of no more than
     there are. Where all end alike the variance is unknown, and each start counts once.
 
     Args:
         score: 0 to 1.
         variance: of the score.
-        episodes: that it is the mean of.
-        starts: of them that are different.
+        starts: of its episodes that are different, each played from both sides.
     """
-    independent = starts if variance <= 0.0 else min(episodes, score * (1.0 - score) / variance)
+    independent = starts if variance <= 0.0 else min(2.0 * starts, score * (1.0 - score) / variance)
     independent = max(independent, 1.0)
     return wilson(score * independent, independent)
 
@@ -135,8 +136,8 @@ def score_of(member: str, mixture: dict[str, float], cells: Iterable[Cell]) -> t
         variance += weight**2 * cell.variance
     if not own:
         return score, score, score
-    episodes, starts = sum(c.episodes for c in own), min(c.episodes for c in own) // 2
-    return score, *interval(score, variance, episodes, starts)
+    most = sum(c.starts for c in own) if variance > 0.0 else min(c.starts for c in own)
+    return score, *interval(score, variance, most)
 
 
 def pairs_of(

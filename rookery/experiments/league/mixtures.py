@@ -95,7 +95,7 @@ def training_mixture(state: LeagueState, plan: CandidatePlan) -> dict[str, float
         return {newest.name: 1.0}
     ordered = [m for m in others if m is not newest] + [newest]
     own = _latest_main(state.of(plan.population))
-    score, _ = state.results()
+    score, _, _ = state.results()
     rows, columns = state.sides()
     names = [m.name for m in rows], [m.name for m in columns]
     first = plan.population == state.populations[0]
@@ -154,7 +154,7 @@ def value_of(state: LeagueState, population: str, mixture: dict[str, float]) -> 
     itself."""
     if state.symmetric:
         return 0.5
-    score, _ = state.results()
+    score, _, _ = state.results()
     own = strategy(state)
     rows, columns = state.sides()
     if population == state.populations[0]:

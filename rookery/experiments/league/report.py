@@ -35,9 +35,9 @@ def report(state: LeagueState) -> dict[str, Any]:
         pair = f", such as {holes[0][0].name} and {holes[0][1].name}" if holes else ""
         raise RookeryError(f"the league's payoff matrix has {len(holes) or 'only'} holes{pair}: go on with it first.")
     rows, columns = state.sides()
-    score, variance = state.results()
-    low, high = _intervals(state, score, variance)
-    rated = _ratings(state, score, variance)
+    score, variance, starts = state.results()
+    low, high = _intervals(state, score, variance, starts)
+    rated = _ratings(state, score, variance, starts)
     cyclic = cyclicity(2.0 * score - 1.0, 4.0 * variance)
     rank = SOLVERS["alpha-rank"](2.0 * score - 1.0)
     members = []
@@ -67,10 +67,9 @@ def report(state: LeagueState) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _intervals(state: LeagueState, score: Array, variance: Array) -> tuple[Array, Array]:
+def _intervals(state: LeagueState, score: Array, variance: Array, starts: Array) -> tuple[Array, Array]:
     """Ends [R, C] of the intervals of all scores."""
-    episodes = state.settings.episodes
-    ends = np.array([interval(s, v, episodes, episodes // 2) for s, v in zip(score.flat, variance.flat, strict=True)])
+    ends = np.array([interval(*each) for each in zip(score.flat, variance.flat, starts.flat, strict=True)])
     low, high = ends[:, 0].reshape(score.shape), ends[:, 1].reshape(score.shape)
     if state.symmetric:
         np.fill_diagonal(low, 0.5)
@@ -78,17 +77,16 @@ def _intervals(state: LeagueState, score: Array, variance: Array) -> tuple[Array
     return low, high
 
 
-def _ratings(state: LeagueState, score: Array, variance: Array) -> Ratings:
+def _ratings(state: LeagueState, score: Array, variance: Array, starts: Array) -> Ratings:
     """Ratings of all members; of two roles, both together."""
     whole = np.ones_like(score)
     pairs = np.argwhere(np.triu(whole, 1) if state.symmetric else whole)
     first, second = pairs[:, 0], pairs[:, 1]
-    values, var = score[first, second], variance[first, second]
+    values, var, differ = score[first, second], variance[first, second], starts[first, second]
     before = 0 if state.symmetric else len(score)  # members of the column player come after those of the row player
     count = before + score.shape[1]
-    episodes = float(state.settings.episodes)
     with np.errstate(divide="ignore", invalid="ignore"):
-        games = np.where(var > 0.0, np.minimum(values * (1.0 - values) / var, episodes), episodes / 2)
+        games = np.where(var > 0.0, np.minimum(values * (1.0 - values) / var, 2.0 * differ), differ)
     return bradley_terry(first, second + before, values, np.maximum(games, 1.0), count)
 
 

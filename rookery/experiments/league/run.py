@@ -88,6 +88,7 @@ class League:
         self.state = state
         self.tell = tell
         self.training = training_settings(state.settings)
+        self._repeats = False  # told that episodes repeat others
 
     def run(self) -> LeagueState:
         """Train and judge until all candidates are done.
@@ -186,6 +187,16 @@ class League:
 
     def _played(self, pairs: Pairs) -> Iterator[Cell]:
         """Results of pairs, in their order, as they come."""
+        for cell in self._results(pairs):
+            if not self._repeats and 0 < 2 * cell.distinct < cell.episodes:
+                self._repeats = True
+                self.tell(
+                    f"only {cell.distinct} of the {cell.episodes} episodes of {cell.a} against {cell.b} differ, and intervals "
+                    'count the others once: begin a league with randomize = "default" in its settings'
+                )
+            yield cell
+
+    def _results(self, pairs: Pairs) -> Iterator[Cell]:
         if self.cluster is not None:
             yield from self.cluster.play(self.folder, self.state, self.training, pairs)
             return

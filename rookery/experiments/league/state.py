@@ -114,10 +114,17 @@ class Cell:
     """Mean of a's episodes: 1 for one that it won, a half where nobody did."""
     variance: float
     """Variance of that mean, by its episodes."""
+    distinct: int = 0
+    """Episodes that repeat no other one; 0 where the task tells no states."""
 
     @property
     def episodes(self) -> int:
         return self.a_wins + self.b_wins + self.nobody
+
+    @property
+    def starts(self) -> int:
+        """Different starts, each played from both sides."""
+        return (self.distinct or self.episodes) // 2
 
 
 @dataclass(frozen=True)
@@ -196,32 +203,34 @@ class LeagueState:
         rows, columns = (self.of(p, until) for p in (self.populations[0], self.populations[-1]))
         return rows, columns
 
-    def results(self, until: int | None = None) -> tuple[Array, Array]:
-        """Mean scores [R, C] of the row player's members, 0 to 1, and their variances; NaN where a pair has not played."""
+    def results(self, until: int | None = None) -> tuple[Array, Array, Array]:
+        """Mean scores [R, C] of the row player's members, 0 to 1, their variances, and numbers of different starts; NaN where a
+        pair has not played."""
         rows, columns = self.sides(until)
         place = [{m.name: i for i, m in enumerate(side)} for side in (rows, columns)]
-        score, variance = (np.full((len(rows), len(columns)), np.nan) for _ in range(2))
+        score, variance, starts = (np.full((len(rows), len(columns)), np.nan) for _ in range(3))
         if self.symmetric:
             np.fill_diagonal(score, 0.5)
             np.fill_diagonal(variance, 0.0)
+            np.fill_diagonal(starts, 0.0)
         for cell in self.cells:
             i, j = place[0].get(cell.a), place[1].get(cell.b)
             if i is None or j is None:
                 continue
-            score[i, j], variance[i, j] = cell.score, cell.variance
+            score[i, j], variance[i, j], starts[i, j] = cell.score, cell.variance, cell.starts
             if self.symmetric:
-                score[j, i], variance[j, i] = 1.0 - cell.score, cell.variance
-        return score, variance
+                score[j, i], variance[j, i], starts[j, i] = 1.0 - cell.score, cell.variance, cell.starts
+        return score, variance, starts
 
     def payoffs(self, until: int | None = None) -> tuple[Array, Array]:
         """The payoff matrix [R, C], -1 to 1, and its variances."""
-        score, variance = self.results(until)
+        score, variance, _ = self.results(until)
         return 2.0 * score - 1.0, 4.0 * variance
 
     def holes(self) -> list[tuple[LeagueMember, LeagueMember]]:
         """Pairs that have not played."""
         rows, columns = self.sides()
-        score, _ = self.results()
+        score, _, _ = self.results()
         return [
             (rows[i], columns[j])
             for i, j in np.argwhere(np.isnan(score)).tolist()

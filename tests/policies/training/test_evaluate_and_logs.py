@@ -226,7 +226,9 @@ def test_the_line_says_what_matters(capsys):
     terminal.show({"steps": 2_000_000, "samples_per_s": 98765.0})
     terminal.stop()
     first, last = capsys.readouterr().err.splitlines()
-    assert first == "1.23M of 5M steps, 98.8k samples/s, success 87.6%, return 12.35"  # after compiling, no rate is known
+    assert (
+        first == "1.23M of 5M steps, 98.8k samples/s, success 87.6%, return 12.35"
+    )  # after compiling, no rate is known
     assert last.startswith("2M of 5M steps") and "return 12.35, ETA " in last
 
 

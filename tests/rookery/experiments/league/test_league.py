@@ -17,7 +17,7 @@ from rookery.cli.main import main
 from rookery.experiments.league import run as loop
 from rookery.experiments.league.report import report, write_report
 from rookery.experiments.league.run import League, new_league, open_league
-from rookery.experiments.league.state import FILE, LeagueSettings, LeagueState, digest_of, load, save
+from rookery.experiments.league.state import FILE, Cell, LeagueSettings, LeagueState, digest_of, load, save
 from rookery.experiments.runs import open_run
 from rookery.policies.training import checkpoint
 from rookery.policies.training.lock import RunLock
@@ -343,3 +343,14 @@ def test_a_league_begins_from_no_policy_that_is_not_there(in_tmp: Path, capsys: 
     assert main(["league", "volley-1v1", "--init", "nobody", "--out", "league"]) == 2
     assert "there is no folder 'nobody'" in capsys.readouterr().err
     assert not Path("league").exists()
+
+
+def test_a_league_says_once_that_its_episodes_repeat_others(in_tmp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    league = made(Path("league"), "psro-nash")
+    told: list[str] = []
+    league.tell = told.append
+    cells = [Cell("a", "b", 8, 0, 0, 1.0, 0.0, distinct) for distinct in (0, 8, 4, 2, 2)]
+    monkeypatch.setattr(league, "_results", lambda pairs: iter(cells))
+    assert list(league._played([])) == cells
+    (line,) = told
+    assert line.startswith("only 2 of the 8 episodes of a against b differ") and 'randomize = "default"' in line

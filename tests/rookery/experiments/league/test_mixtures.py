@@ -120,8 +120,8 @@ def test_scores_against_a_mixture_and_their_intervals() -> None:
     variance = 0.25**2 * 0.16 / 100 + 0.75**2 * 0.24 / 100
     independent = score * (1.0 - score) / variance
     assert (low, high) == pytest.approx(wilson(score * independent, independent))
-    assert interval(1.0, 0.0, 100, 50) == pytest.approx(wilson(50, 50))
-    assert interval(0.5, 1e-9, 100, 50) == pytest.approx(wilson(50, 100)), "of no more episodes than there are"
+    assert interval(1.0, 0.0, 50) == pytest.approx(wilson(50, 50))
+    assert interval(0.5, 1e-9, 50) == pytest.approx(wilson(50, 100)), "of no more episodes than there are"
 
 
 def test_the_two_episodes_of_a_start_count_together() -> None:
@@ -130,6 +130,19 @@ def test_the_two_episodes_of_a_start_count_together() -> None:
     assert (found.a_wins, found.b_wins, found.nobody) == (4, 3, 1)
     starts = np.array([1.0, 0.5, 0.0, 0.75])
     assert found.score == pytest.approx(starts.mean()) and found.variance == pytest.approx(starts.var(ddof=1) / 4)
+
+
+def test_repeated_episodes_count_once() -> None:
+    """Where no start differs from another, hundreds of episodes tell what the two of one start do."""
+    outcome = torch.tensor([[1, -1] * 64, [1, -1] * 64])
+    found = {n: cell_of("a", "b", MatchResult(("near", "far"), outcome, {}, distinct=n)) for n in (256, 4, 2)}
+    assert found[256].variance == pytest.approx(0.25 * 128 / 127 / 128)
+    assert found[4].variance == pytest.approx(0.25 * 128 / 127 / 2)
+    assert found[2].variance == 0.25
+    won = cell_of("a", "b", MatchResult(("near", "far"), torch.ones(2, 128, dtype=torch.int64), {}, distinct=4))
+    assert score_of("a", {"b": 1.0}, [won]) == pytest.approx((1.0, *wilson(2, 2)))
+    one_team = MatchResult(("near", "far"), torch.ones(1, 128, dtype=torch.int64), {}, played=("near",), distinct=8)
+    assert score_of("a", {"b": 1.0}, [cell_of("a", "b", one_team)]) == pytest.approx((1.0, *wilson(4, 4)))
 
 
 def test_exploitability_of_each_iteration_is_half_of_nash_conv() -> None:
