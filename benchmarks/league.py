@@ -44,9 +44,8 @@ METRICS = {
 }
 
 
-def rows_of(league: League, seed: int) -> list[dict[str, Any]]:
-    """The table's rows of a league."""
-    found = write_report(league.folder, league.state)
+def rows_of(found: dict[str, Any], seed: int) -> list[dict[str, Any]]:
+    """The table's rows of a league's report."""
     out = []
     for row in found["exploitability"]:
         members = sum(m["iteration"] <= row["iteration"] for m in found["members"])
@@ -103,13 +102,19 @@ def main() -> int:
     args = parser.parse_args()
     began = time.perf_counter()
     rows: list[dict[str, Any]] = []
+    payoffs: list[dict[str, Any]] = []
     for seed in args.seeds:
         for solver in args.solvers:
-            rows += rows_of(play(args, solver, seed), seed)
+            league = play(args, solver, seed)
+            found = write_report(league.folder, league.state)
+            rows += rows_of(found, seed)
+            payoffs.append(
+                {"seed": seed} | {k: found[k] for k in ("solver", "rows", "columns", "score", "low", "high")}
+            )
             words = ["python benchmarks/league.py", "--task", args.task, "--solvers", *args.solvers, "--iterations"]
             words += [args.iterations, "--steps", args.steps, "--exploit", args.exploit, "--at", *args.at]
             words += ["--seeds", *args.seeds]
-            write_result(args.out, " ".join(map(str, words)), began, COLUMNS, rows, METRICS)
+            write_result(args.out, " ".join(map(str, words)), began, COLUMNS, rows, METRICS, payoffs=payoffs)
     return 0
 
 
