@@ -418,11 +418,14 @@ class Cluster:
         return self._ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=self._here())(fit).remote(group)
 
     def failure(self, reply: Any) -> str | None:
-        """The last line of the error by which a training ended, "" where it was done, None while it goes on."""
+        """Why a training ended, "" where it was done, None while it goes on."""
         if not self._ray.wait([reply], timeout=0)[0]:
             return None
         try:
             self._ray.get(reply)
+        except (self._ray.exceptions.ActorDiedError, self._ray.exceptions.WorkerCrashedError):
+            return "the process of Ray that directs the workers was lost"
         except self._ray.exceptions.RayError as error:
-            return (str(error).strip() or type(error).__name__).splitlines()[-1]
+            last = (str(error).strip() or type(error).__name__).splitlines()[-1]
+            return f"the workers were lost too often and are not started again ({last:.200})"
         return ""

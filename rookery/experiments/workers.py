@@ -205,10 +205,7 @@ def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: 
     if error:
         raise RookeryError(error)
     if result is None:
-        cause = failure or "Ray ended them"
-        raise RookeryError(
-            f"the workers were lost {RESTARTS} times and are not started again ({cause:.200}): {_way_on(workers, folder)}."
-        )
+        raise RookeryError(f"{failure or 'Ray has ended the workers'}: {_way_on(workers, folder)}.")
     return result
 
 

@@ -47,10 +47,14 @@ class Failed(Lost):
         self.cause = cause
 
 
+class Crashed(Lost):
+    """In place of those for a process that directs others."""
+
+
 class Ray:
     """Of nodes with so many processors, whose tasks end as they are told to."""
 
-    exceptions = SimpleNamespace(RayError=Lost, RayTaskError=Failed)
+    exceptions = SimpleNamespace(RayError=Lost, RayTaskError=Failed, ActorDiedError=Crashed, WorkerCrashedError=Crashed)
 
     def __init__(self, *cpus: float, end: Exception | None = None) -> None:
         self.cpus = cpus
@@ -199,9 +203,9 @@ def test_a_training_goes_on_or_is_done_or_has_failed_with_the_cause() -> None:
     """Ray's errors are tracebacks, whose last line has the cause."""
     assert connected(Trained(False, Lost("cause"))).failure("reply") is None
     assert connected(Trained(True)).failure("reply") == ""
-    assert connected(Trained(True, Lost("ray::fit()\n  File of Ray, line 1\nValueError: cause\n"))).failure(
-        "reply"
-    ) == ("ValueError: cause")
+    failed = connected(Trained(True, Lost("ray::fit()\n  File of Ray, line 1\nValueError: cause\n")))
+    assert failed.failure("reply") == "the workers were lost too often and are not started again (ValueError: cause)"
+    assert "that directs the workers was lost" in str(connected(Trained(True, Crashed("cause"))).failure("reply"))
     assert connected(Trained(True, Lost())).failure("reply"), "an error without words is none the less one"
 
 

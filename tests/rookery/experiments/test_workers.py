@@ -334,6 +334,22 @@ def test_a_lost_worker_is_replaced_and_ctrl_c_saves(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["TrainController", "ray::fit"])
+def test_where_the_director_of_the_workers_is_lost_the_run_can_go_on(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = _begun(folder)
+    _wait_for(lambda: _steps(folder) > 0)
+    (director,) = (p for p in _family(process) if name in " ".join(p.cmdline()))
+    director.kill()
+    assert process.wait(120) == 2
+    said = process.stderr.read().decode().strip().splitlines()[-1]
+    assert said.startswith(
+        "rookery: the process of Ray that directs the workers was lost: go on with `rookery train --resume"
+    )
+    assert main(["train", "--resume", str(folder), "--steps", str(_steps(folder) + 256)]) == 0
+
+
+@pytest.mark.slow
 def test_a_signal_to_the_whole_group_saves_and_says_so(tmp_path: Path) -> None:
     """That of `timeout` and of batch systems also ends Ray's own processes, which know nothing of a training."""
     folder = tmp_path / "run"
