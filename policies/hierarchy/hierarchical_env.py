@@ -66,6 +66,7 @@ class Level:
         self.rules = hierarchy.rules
         self.policy = hierarchy.module().to(device)
         self._counted = counted(env, name)
+        self._masked = self.rules.masked
         self._parts = [slice(a, b) for a, b in hierarchy.seen]
         self.learners: list[LearnedSkill] = []
         self.left = torch.zeros(n, count, device=device)
@@ -113,7 +114,7 @@ class Level:
 
     def mask(self) -> Tensor | None:
         """[N, A, n] bool, the skills that may be chosen now; None for all."""
-        mask = self.rules.mask(self.obs.flatten(0, 1))
+        mask = self.rules.mask(self.obs.flatten(0, 1)) if self._masked else None
         return None if mask is None else mask.unflatten(0, self.due.shape)
 
     def act(self, action: Tensor, controlled: Tensor | None) -> Tensor:

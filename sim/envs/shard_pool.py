@@ -63,10 +63,11 @@ class ShardPool:
             words = [str(n) for n in (theirs.fileno(), self._memory, parent)]
             command = [sys.executable, "-m", "rookery.sim.envs.shard_start", *words]
             env = os.environ | {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-            # Ctrl-C is for this process, which ends the others; they inherit what is blocked, from their first moment on.
+            # Ctrl-C, a terminal that closes and what `timeout` sends to a whole group are for this process, which ends the
+            # others; they inherit what is blocked, from their first moment on.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
             try:
-                signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+                signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
                 self._processes.append(subprocess.Popen(command, pass_fds=(theirs.fileno(), self._memory), env=env))
             finally:
                 signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,8 +1,12 @@
-"""`--shards` on a run that goes on: another number of processes gives the same bits."""
+"""`--shards` of a training: a run goes on with another number of processes, and a signal to all of them saves it."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -41,3 +45,20 @@ def test_workers_go_on_where_shards_stopped(in_tmp: Path) -> None:
     assert main([*resume, "--shards", "2"]) == 2
     assert main(resume) == 0
     assert int(checkpoint.newest(Path("run")).name) == 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_to_the_whole_group_saves(number: signal.Signals, tmp_path: Path) -> None:
+    """`timeout`, batch systems and a terminal that closes send it to all processes at once."""
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "rookery", *WORDS, "--shards", "2", "--steps", "100000000", "--out", str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stderr is not None
+    rows = (line for line in process.stderr if " steps, " in line and "samples/s" in line)
+    next(rows)
+    os.killpg(process.pid, number)
+    said = process.stderr.read()
+    assert process.wait(120) == 130
+    assert "interrupted and saved" in said and "the process of shard" not in said
+    assert checkpoint.complete(folder)

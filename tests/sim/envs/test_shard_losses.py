@@ -321,12 +321,13 @@ def test_a_second_loss_is_told_too(hooks, monkeypatch):
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_they_start_is_not_for_them_and_close_ends_a_stopped_one(monkeypatch):
+def test_signals_while_they_start_are_not_for_them_and_close_ends_a_stopped_one(monkeypatch):
     start = shard_pool.ShardPool._start
 
     def interrupted(pool: shard_pool.ShardPool) -> None:
         start(pool)
-        os.kill(pool.pids[-1], signal.SIGINT)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(pool.pids[-1], number)
 
     monkeypatch.setattr(shard_pool.ShardPool, "_start", interrupted)
     monkeypatch.setattr(shard_pool.ShardPool.end, "__defaults__", (0.2,))
