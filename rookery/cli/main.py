@@ -81,9 +81,12 @@ def ending_in_order() -> Iterator[None]:
     """SIGTERM and SIGHUP end a command as Ctrl-C does: what it has begun to write is removed, and its processes end.
     Exit code 143 and 129, as shells have it. Those that are ignored, as under nohup, stay so."""
 
+    codes: list[int] = []
+
     def end(number: int, frame: object) -> None:
         signal.signal(number, signal.SIG_IGN)  # `timeout` sends it to the process and to its group
-        raise SystemExit(128 + number)
+        codes.append(128 + number)
+        raise SystemExit(codes[0])
 
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -93,6 +96,10 @@ def ending_in_order() -> Iterator[None]:
         signal.signal(number, end)
     try:
         yield
+    except SystemExit as ended:
+        if codes and ended.code != codes[0]:  # Ray raises another one in its place
+            raise SystemExit(codes[0]) from ended
+        raise
     finally:
         for number in heard:
             signal.signal(number, signal.SIG_DFL)

@@ -83,6 +83,20 @@ def _unstopped() -> Iterator[None]:
         signal.signal(signal.SIGINT, heard)
 
 
+@contextlib.contextmanager
+def _hearing_signals() -> Iterator[None]:
+    """Put the handlers of signals back: Ray takes their place, prints a trace of memory addresses, and the process aborts."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in heard.items():
+            signal.signal(number, handler)
+
+
 class Cluster:
     """Workers' processors, a context manager.
 
@@ -134,7 +148,8 @@ class Cluster:
             if len(tempfile.gettempdir()) > LONGEST_FOLDER and "RAY_TMPDIR" not in os.environ:
                 own["_temp_dir"] = "/tmp/ray"
             try:
-                ray.init(address="local", include_dashboard=False, **own, **quiet)
+                with _hearing_signals():
+                    ray.init(address="local", include_dashboard=False, **own, **quiet)
             except Exception as error:  # of several kinds, by what is missing
                 reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 raise RookeryError(
@@ -143,7 +158,8 @@ class Cluster:
             return self
         self._check_address()
         try:
-            ray.init(address=self.address, **quiet)
+            with _hearing_signals():
+                ray.init(address=self.address, **quiet)
         except Exception as error:  # of several kinds, by what answers there
             if self.address == "auto":
                 raise self._no_cluster() from error

@@ -6,7 +6,6 @@ import copy
 import csv
 import dataclasses
 import json
-import os
 import random
 import re
 import shutil
@@ -607,17 +606,24 @@ def test_a_sweep_ranks_its_trials_and_goes_on(in_tmp: Path, capsys: pytest.Captu
 
 
 @pytest.mark.slow
-def test_a_killed_sweep_goes_on_where_it_was(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 128 + signal.SIGTERM)]
+)
+def test_a_sweep_that_was_ended_goes_on_where_it_was(number: signal.Signals, code: int, tmp_path: Path) -> None:
     words = _words(tmp_path, "--samples", "3", "--scheduler", "none")
     words[words.index("--steps") + 1] = str(64 * 3000)
-    process = subprocess.Popen([sys.executable, "-m", "rookery", *words], stderr=subprocess.DEVNULL, cwd=tmp_path)
+    command = [sys.executable, "-m", "rookery", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     first = tmp_path / "s" / "trials" / "000"
     end = time.monotonic() + 150
     while len(checkpoint.complete(first)) < 2:
         assert time.monotonic() < end
         time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.send_signal(number)
+    said = process.communicate()[1]
+    assert process.returncode == code and "Traceback" not in said and "received at" not in said
+    if number == signal.SIGTERM:
+        assert f"interrupted; go on with: rookery sweep --resume {tmp_path / 's'}" in said
     points = json.loads((tmp_path / "s" / "trials" / "000.json").read_text())["point"]
     before = read_progress(first)[-1]["steps"]
     assert main(["sweep", "--resume", str(tmp_path / "s"), "--concurrent", "1"]) == 0
