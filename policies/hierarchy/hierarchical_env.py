@@ -253,7 +253,11 @@ class HierarchicalEnv(EnvWrapper):
             self._controller = env.controller()
             if self._controller is None:
                 raise RookeryError(f"{env.task_id} has no classical controller that could be a skill: give a policy.")
-        self._obs: Rows = {}
+        # observations of all groups now: the controller reads them
+        self._obs: Rows = {
+            g: torch.zeros(env.num_envs, spec.count, spec.observation_size, device=env.device)
+            for g, spec in env.groups.items()
+        }
         self._begun = False
 
     def reset(self, seed: int | None = None) -> tuple[Rows, dict[str, Any]]:
@@ -353,7 +357,9 @@ class HierarchicalEnv(EnvWrapper):
     # Keeping
 
     def _own_state(self) -> Rows:
-        return {k: v for level in self.levels.values() for k, v in level.state().items()}
+        out = {k: v for level in self.levels.values() for k, v in level.state().items()}
+        others = {} if self._controller is None else {g: x for g, x in self._obs.items() if g not in self.levels}
+        return out | {f"{PREFIX}{g}.observation": x for g, x in others.items()}
 
     def state_dict(self) -> Rows:
         return self.env.state_dict() | {k: v.cpu().clone() for k, v in self._own_state().items()}
@@ -365,10 +371,11 @@ class HierarchicalEnv(EnvWrapper):
     def load_state_dict(self, state: Rows) -> None:
         self.check_state_dict(state)
         self.env.load_state_dict(_below(state))
+        self._obs = {g: x.clone() for g, x in self._obs.items()}  # others may hold what a step has given
         for name, own in self._own_state().items():
             own.copy_(state[name])
         self._begun = True
-        self._obs = {g: level.of_agents(level.obs).clone() for g, level in self.levels.items()}
+        self._obs |= {g: level.of_agents(level.obs).clone() for g, level in self.levels.items()}
 
 
 def _below(state: Rows) -> Rows:

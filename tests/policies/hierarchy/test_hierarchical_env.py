@@ -319,6 +319,31 @@ def test_a_saved_state_continues_exactly(hover: Path) -> None:
         other.load_state_dict(env.acting.state_dict())
 
 
+def test_the_controller_reads_all_groups_after_a_resume_too(tmp_path: Path) -> None:
+    file = tmp_path / "tag.toml"
+    text = 'every = 4\ngroup = "pursuer"\n[skills.chase]\npolicy = "controller"\n[skills.wait]\npolicy = "controller"\n'
+    file.write_text(text)
+    envs = [rookery.make("drone-tag", 3, seed=s, randomize="default", skills=file) for s in (1, 2)]
+    given: list[Any] = []
+    for env in envs:
+        own = env._controller
+
+        def controller(obs: dict[str, Tensor], own: Any = own) -> dict[str, Tensor]:
+            given.append({g: x.clone() for g, x in obs.items()})
+            return own(obs)
+
+        env._controller = controller
+        env.reset()
+    idle = {g: torch.zeros(3, spec.count, spec.action.size) for g, spec in envs[0].groups.items()}
+    envs[0].step(idle)
+    envs[1].load_state_dict(envs[0].state_dict())
+    given.clear()
+    for env in envs:
+        env.step(idle)
+    assert given[0].keys() == given[1].keys() == envs[0].groups.keys()
+    assert all(torch.equal(x, given[1][g]) for g, x in given[0].items())
+
+
 # Refusals
 
 
