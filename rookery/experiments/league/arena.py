@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rookery.sim.env import Act, Env
 
 MOST_WORLDS = 512
+TINY = 1e-12
 
 
 def seed_of(*words: object) -> int:
@@ -95,24 +96,37 @@ def cell_of(a: str, b: str, played: MatchResult) -> Cell:
     outcome = played.outcome.double()
     starts = (0.5 * (1.0 + outcome)).mean(0)  # the two episodes of a start are not independent
     total = played.total
-    distinct = played.distinct or 0
-    differ = len(starts) * distinct // total.episodes if distinct else len(starts)  # a repetition tells nothing new
+    # a repetition tells nothing new
+    differ = len(starts) if played.distinct is None else max(1, len(starts) * played.distinct // total.episodes)
     variance = float(starts.var(correction=1)) / differ if differ > 1 else 0.25
-    return Cell(a, b, total.a, total.b, total.nobody, float(starts.mean()), variance, distinct)
+    return Cell(a, b, total.a, total.b, total.nobody, float(starts.mean()), variance, differ)
 
 
-def interval(score: float, variance: float, starts: float) -> tuple[float, float]:
-    """The 95 % interval of a mean score: Wilson's of as many independent episodes as have its variance, and of no more than
-    there are. Where all end alike the variance is unknown, and each start counts once.
+def interval(score: float, variance: float, starts: float, episodes: float) -> tuple[float, float]:
+    """The 95 % interval of a pair's mean score: Wilson's of as many independent episodes as have its variance.
 
     Args:
         score: 0 to 1.
-        variance: of the score.
-        starts: of its episodes that are different, each played from both sides.
+        variance: of the score, by its episodes.
+        starts: of them that are different.
+        episodes: that were played.
     """
-    independent = starts if variance <= 0.0 else min(2.0 * starts, score * (1.0 - score) / variance)
-    independent = max(independent, 1.0)
+    independent = max(1.0, 1.0 / _doubt(score, variance, starts, episodes, score))
     return wilson(score * independent, independent)
+
+
+def _doubt(score: float, variance: float, starts: float, episodes: float, whole: float) -> float:
+    """Variance of a pair's score in units of that of one episode, which wins with a probability of `whole`.
+
+    Where all starts end alike, the variance that they show is none: each start counts as an episode then, since the two sides
+    of one are no two observations. No pair counts for more than two episodes a start, or more than it has played.
+    """
+    starts = max(starts, 1.0)
+    own = score * (1.0 - score)
+    if own <= 0.0:
+        return 1.0 / starts
+    least = own / starts if variance <= 0.0 else own / min(2.0 * starts, max(episodes, 1.0))
+    return max(variance, least) / max(whole * (1.0 - whole), TINY)
 
 
 def score_of(member: str, mixture: dict[str, float], cells: Iterable[Cell]) -> tuple[float, float, float]:
@@ -124,20 +138,19 @@ def score_of(member: str, mixture: dict[str, float], cells: Iterable[Cell]) -> t
         cells: its results against all of them.
     """
     score = 0.5 * mixture.get(member, 0.0)
-    variance = 0.0
-    own: list[Cell] = []
+    own: list[tuple[float, Cell]] = []
     for cell in cells:
-        other = cell.b if cell.a == member else cell.a
-        weight = mixture.get(other, 0.0)
-        if member not in (cell.a, cell.b) or weight <= 0.0:
-            continue
-        own.append(cell)
-        score += weight * (cell.score if cell.a == member else 1.0 - cell.score)
-        variance += weight**2 * cell.variance
+        weight = mixture.get(cell.b if cell.a == member else cell.a, 0.0)
+        if member in (cell.a, cell.b) and weight > 0.0:
+            own.append((weight, cell))
+            score += weight * (cell.score if cell.a == member else 1.0 - cell.score)
     if not own:
         return score, score, score
-    most = sum(c.starts for c in own) if variance > 0.0 else min(c.starts for c in own)
-    return score, *interval(score, variance, most)
+    doubt = sum(
+        weight**2 * _doubt(cell.score, cell.variance, cell.starts, cell.episodes, score) for weight, cell in own
+    )
+    independent = max(1.0, 1.0 / doubt)
+    return score, *wilson(score * independent, independent)
 
 
 def pairs_of(

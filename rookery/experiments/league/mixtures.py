@@ -134,7 +134,12 @@ def parent_of(state: LeagueState, plan: CandidatePlan) -> str:
     """The policy that a candidate begins from: the newest trained main member of its population; where there is none, and for
     exploiters, that of the settings, "" for none."""
     trained = [m for m in state.of(plan.population) if m.kind == "main"]
-    return state.settings.init if plan.kind == "exploiter" or not trained else trained[-1].policy
+    return init_of(state, plan.population) if plan.kind == "exploiter" or not trained else trained[-1].policy
+
+
+def init_of(state: LeagueState, population: str) -> str:
+    """The policy of the settings that a population begins from; "" for none."""
+    return "" if population in state.without_init else state.settings.init
 
 
 def shown_mixture(mixture: dict[str, float]) -> str:

@@ -69,7 +69,8 @@ def report(state: LeagueState) -> dict[str, Any]:
 
 def _intervals(state: LeagueState, score: Array, variance: Array, starts: Array) -> tuple[Array, Array]:
     """Ends [R, C] of the intervals of all scores."""
-    ends = np.array([interval(*each) for each in zip(score.flat, variance.flat, starts.flat, strict=True)])
+    episodes = state.settings.episodes
+    ends = np.array([interval(*each, episodes) for each in zip(score.flat, variance.flat, starts.flat, strict=True)])
     low, high = ends[:, 0].reshape(score.shape), ends[:, 1].reshape(score.shape)
     if state.symmetric:
         np.fill_diagonal(low, 0.5)
@@ -85,8 +86,9 @@ def _ratings(state: LeagueState, score: Array, variance: Array, starts: Array) -
     values, var, differ = score[first, second], variance[first, second], starts[first, second]
     before = 0 if state.symmetric else len(score)  # members of the column player come after those of the row player
     count = before + score.shape[1]
+    most = np.minimum(2.0 * differ, state.settings.episodes)
     with np.errstate(divide="ignore", invalid="ignore"):
-        games = np.where(var > 0.0, np.minimum(values * (1.0 - values) / var, 2.0 * differ), differ)
+        games = np.where(var > 0.0, np.minimum(values * (1.0 - values) / var, most), differ)
     return bradley_terry(first, second + before, values, np.maximum(games, 1.0), count)
 
 

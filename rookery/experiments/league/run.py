@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rookery.experiments.league.arena import LeagueMatches, pairs_of, score_of
+from rookery.experiments.league.first import check_init, first_members
 from rookery.experiments.league.mixtures import (
     CandidatePlan,
     independent,
+    init_of,
     mixture_of,
     needed_score,
     opposing,
@@ -41,10 +43,8 @@ from rookery.experiments.league.state import (
     save,
 )
 from rookery.experiments.league.trainings import CandidateTraining, candidate_settings, training_settings
-from rookery.experiments.match_env import CONTROLLER, act_of, find_player, teams_of
 from rookery.experiments.runs import new_run
 from rookery.experiments.training import Training, start
-from rookery.experiments.zoo import zoo
 from rookery.making import make
 from rookery.policies.multiagent.frozen_opponent import EITHER
 from rookery.policies.multiagent.match import two_teams
@@ -133,36 +133,12 @@ class League:
         if self.state.members:
             return
         try:
-            members = [m for name in self.state.settings.first for m in self._first(name)]
-            for population in self.state.populations:
-                if not any(m.population == population for m in members):
-                    raise RookeryError(
-                        f"nobody of --first plays {population}: add untrained, or a policy of that role."
-                    )
+            found = changed(self.state, members=first_members(self.state, self.training, self._untrained))
+            without = check_init(self.folder, found, self.training)
         except RookeryError:  # the folder holds nothing but settings that cannot be used
             shutil.rmtree(self.folder, ignore_errors=True)
             raise
-        self._save(members=tuple(members))
-
-    def _first(self, name: str) -> list[LeagueMember]:
-        """The members that a name of `--first` stands for."""
-        if name == UNTRAINED:
-            return [self._untrained(population) for population in self.state.populations]
-        env = make(self.state.settings.task, 1, engine=self.training.engine, config=self.training.task_config)
-        try:
-            player = find_player(name, self.state.settings.task)
-            plays = [EITHER] if self.state.symmetric else teams_of(player, env)
-            for population in plays:
-                groups = env.groups if population == EITHER else [g for g, a in env.teams[population].items() if a]
-                act_of(player, env, groups)
-        finally:
-            env.close()
-        kept = name if name == CONTROLLER or name in zoo() else str(Path(name).resolve())
-        digest = "" if name == CONTROLLER else digest_of(zoo().get(name, Path(name)))
-        short = Path(name).name if name not in zoo() else name
-        return [
-            LeagueMember(f"{prefix(population)}-00-{short}", population, kept, digest=digest) for population in plays
-        ]
+        self._save(members=found.members, without_init=without)
 
     def _untrained(self, population: str) -> LeagueMember:
         """A policy as it is before any training."""
@@ -188,11 +164,12 @@ class League:
     def _played(self, pairs: Pairs) -> Iterator[Cell]:
         """Results of pairs, in their order, as they come."""
         for cell in self._results(pairs):
-            if not self._repeats and 0 < 2 * cell.distinct < cell.episodes:
+            starts = cell.episodes // (2 if self.state.symmetric else 1)
+            if not self._repeats and 0 < 2 * cell.known_starts < starts:
                 self._repeats = True
                 self.tell(
-                    f"only {cell.distinct} of the {cell.episodes} episodes of {cell.a} against {cell.b} differ, and intervals "
-                    'count the others once: begin a league with randomize = "default" in its settings'
+                    f"only {cell.known_starts} of the {starts} starts of {cell.a} against {cell.b} differ, and intervals count "
+                    'no repetition: begin a league with randomize = "default" in its settings'
                 )
             yield cell
 
@@ -341,7 +318,9 @@ class League:
         plan = CandidatePlan(until, population, BEST_RESPONSE)
         mixture = mixture_of(self.state, opposing(self.state, population), until)
         name = f"{prefix(population)}-{until:02d}-{steps}"
-        return CandidateTraining(self.folder / "exploiters" / name, plan, mixture, steps, self.state.settings.init)
+        return CandidateTraining(
+            self.folder / "exploiters" / name, plan, mixture, steps, init_of(self.state, population)
+        )
 
     def _best_response(self, population: str, until: int, steps: int) -> BestResponse:
         known = self._known_response(population, until, steps)

@@ -114,8 +114,8 @@ class Cell:
     """Mean of a's episodes: 1 for one that it won, a half where nobody did."""
     variance: float
     """Variance of that mean, by its episodes."""
-    distinct: int = 0
-    """Episodes that repeat no other one; 0 where the task tells no states."""
+    known_starts: int = 0
+    """Number of different starts, each played from both sides where the teams are alike; 0 where it was not counted."""
 
     @property
     def episodes(self) -> int:
@@ -123,8 +123,8 @@ class Cell:
 
     @property
     def starts(self) -> int:
-        """Different starts, each played from both sides."""
-        return (self.distinct or self.episodes) // 2
+        """Number of different starts, or the fewest that there may be."""
+        return self.known_starts or self.episodes // 2
 
 
 @dataclass(frozen=True)
@@ -188,6 +188,8 @@ class LeagueState:
     rounds: tuple[Round, ...] = ()
     current: Round | None = None
     best_responses: tuple[BestResponse, ...] = ()
+    without_init: tuple[str, ...] = ()
+    """Populations of whose role `LeagueSettings.init` is not: they begin from nothing."""
 
     @property
     def symmetric(self) -> bool:

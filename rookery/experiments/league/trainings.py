@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from rookery.experiments.algorithm import begin
 from rookery.experiments.league.arena import seed_of
 from rookery.experiments.league.mixtures import CandidatePlan, opponents_of
 from rookery.experiments.league.state import LeagueSettings, LeagueState, locate
@@ -57,10 +58,22 @@ class CandidateTraining:
         if self.begun:
             return resume(self.folder, {"total_steps": self.steps})
         shutil.rmtree(self.folder, ignore_errors=True)
+        return start(self._settings(league, state, base), self.folder)
+
+    def check(self, league: Path, state: LeagueState, base: RunSettings) -> None:
+        """Refuse what cannot be trained; the arguments are those of `open`.
+
+        Raises:
+            RookeryError: as a training does that begins.
+        """
+        _, algorithm, _ = begin(self._settings(league, state, base), base.randomize)
+        algorithm.close()
+        algorithm.env.close()
+
+    def _settings(self, league: Path, state: LeagueState, base: RunSettings) -> RunSettings:
         where = self._write_opponents(league / "opponents", state)
         parent = locate(league, self.init) if self.init else None
-        settings = candidate_settings(base, state, self.folder.name, self.steps, opponents=str(where), init=parent)
-        return start(settings, self.folder)
+        return candidate_settings(base, state, self.folder.name, self.steps, opponents=str(where), init=parent)
 
     def _write_opponents(self, folder: Path, state: LeagueState) -> Path:
         """The file that names the opponents."""

@@ -24,7 +24,7 @@ def wilson(share: float, n: float) -> tuple[float, float]:
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_a_start_counts_once_where_all_episodes_end_alike(symmetric: bool) -> None:
     """Two sides of one start that is always won are one observation, not two; others count by their variance."""
-    state = SimpleNamespace(symmetric=symmetric)
+    state = SimpleNamespace(settings=SimpleNamespace(episodes=EPISODES), symmetric=symmetric)
     score = np.array([[0.5, 1.0], [0.3, 0.5]])
     variance = np.array([[0.25 / EPISODES, 0.0], [0.3 * 0.7 / 16, 0.25 / EPISODES]])
     low, high = _intervals(state, score, variance, np.full((2, 2), EPISODES // 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 
 from rookery.cli.main import main
 from rookery.experiments.league import run as loop
+from rookery.experiments.league.mixtures import CandidatePlan, parent_of
 from rookery.experiments.league.report import report, write_report
 from rookery.experiments.league.run import League, new_league, open_league
 from rookery.experiments.league.state import FILE, Cell, LeagueSettings, LeagueState, digest_of, load, save
@@ -349,8 +351,45 @@ def test_a_league_says_once_that_its_episodes_repeat_others(in_tmp: Path, monkey
     league = made(Path("league"), "psro-nash")
     told: list[str] = []
     league.tell = told.append
-    cells = [Cell("a", "b", 8, 0, 0, 1.0, 0.0, distinct) for distinct in (0, 8, 4, 2, 2)]
+    cells = [Cell("a", "b", 8, 0, 0, 1.0, 0.0, starts) for starts in (0, 4, 2, 1, 1)]
     monkeypatch.setattr(league, "_results", lambda pairs: iter(cells))
     assert list(league._played([])) == cells
     (line,) = told
-    assert line.startswith("only 2 of the 8 episodes of a against b differ") and 'randomize = "default"' in line
+    assert line.startswith("only 1 of the 4 starts of a against b differ") and 'randomize = "default"' in line
+
+
+def test_members_of_two_leagues_have_names_of_their_own(in_tmp: Path) -> None:
+    for k in (1, 2):
+        other = made(Path(f"l{k}"), "self-play", seed=k)
+        other._begin()
+    runs = tuple(f"l{k}/members/member-00-untrained" for k in (1, 2))
+    league = made(Path("league"), "psro-nash", first=(*runs, "untrained"))
+    league._begin()
+    assert [m.name for m in league.state.members] == [f"member-00-{name}" for name in (
+        "member-00-untrained", "member-00-untrained-2", "untrained")]  # fmt: skip
+    os.symlink(Path(runs[0]).resolve(), "latest")
+    twice = made(Path("twice"), "psro-nash", first=(runs[0], "latest"))
+    with pytest.raises(RookeryError, match="--first has the policy of latest twice"):
+        twice._begin()
+    assert not Path("twice").exists()
+
+
+@pytest.mark.slow
+def test_a_policy_to_begin_from_is_of_one_role_at_least_and_fits(in_tmp: Path) -> None:
+    """What no candidate can begin from is refused before anything is trained; of a role it has no policy of, none begins."""
+    training = {"num_envs": 8, "ppo": {"hidden": [8], "rollout_steps": 8, "minibatches": 1}}
+    short = {"iterations": 1, "steps": 64, "attempts": 1, "episodes": 4, "accept": -1.0}
+    League(*new_league(LeagueSettings("drone-tag", training=training, **short), Path("first")), quiet).run()
+    init = "first/members/pursuers-01"
+    for name, said in (("drone-hover", "needs those of pursuer or evader"), (init, "hidden")):
+        wide = training | {"ppo": training["ppo"] | {"hidden": [16]}}
+        settings = LeagueSettings("drone-tag", training=wide, init=name)
+        with pytest.raises(RookeryError, match=said):
+            League(*new_league(settings, Path("refused")), quiet)._begin()
+        assert not Path("refused").exists()
+    league = League(*new_league(LeagueSettings("drone-tag", training=training, init=init), Path("league")), quiet)
+    league._begin()
+    assert league.state.without_init == ("evaders",)
+    assert load(Path("league")).without_init == ("evaders",)
+    assert parent_of(league.state, CandidatePlan(1, "evaders", "main")) == ""
+    assert parent_of(league.state, CandidatePlan(1, "pursuers", "main")) == str(Path(init).resolve())

@@ -120,8 +120,8 @@ def test_scores_against_a_mixture_and_their_intervals() -> None:
     variance = 0.25**2 * 0.16 / 100 + 0.75**2 * 0.24 / 100
     independent = score * (1.0 - score) / variance
     assert (low, high) == pytest.approx(wilson(score * independent, independent))
-    assert interval(1.0, 0.0, 50) == pytest.approx(wilson(50, 50))
-    assert interval(0.5, 1e-9, 50) == pytest.approx(wilson(50, 100)), "of no more episodes than there are"
+    assert interval(1.0, 0.0, 50, 100) == pytest.approx(wilson(50, 50))
+    assert interval(0.5, 1e-9, 50, 100) == pytest.approx(wilson(50, 100)), "of no more episodes than there are"
 
 
 def test_the_two_episodes_of_a_start_count_together() -> None:
@@ -142,7 +142,37 @@ def test_repeated_episodes_count_once() -> None:
     won = cell_of("a", "b", MatchResult(("near", "far"), torch.ones(2, 128, dtype=torch.int64), {}, distinct=4))
     assert score_of("a", {"b": 1.0}, [won]) == pytest.approx((1.0, *wilson(2, 2)))
     one_team = MatchResult(("near", "far"), torch.ones(1, 128, dtype=torch.int64), {}, played=("near",), distinct=8)
-    assert score_of("a", {"b": 1.0}, [cell_of("a", "b", one_team)]) == pytest.approx((1.0, *wilson(4, 4)))
+    assert score_of("a", {"b": 1.0}, [cell_of("a", "b", one_team)]) == pytest.approx((1.0, *wilson(8, 8)))
+
+
+def test_an_opponent_that_hardly_counts_tells_hardly_anything() -> None:
+    """A match in which all ends alike shows no variance, and others of no weight must not speak for it."""
+    alike = Cell("c", "x", 32, 0, 0, 1.0, 0.0)
+    even = Cell("c", "y", 16, 16, 0, 0.5, 0.25 / 32)
+    alone = score_of("c", {"x": 1.0}, [alike])
+    assert alone == pytest.approx((1.0, *wilson(16, 16)))
+    both = score_of("c", {"x": 0.999, "y": 0.001}, [alike, even])
+    assert both[1] == pytest.approx(alone[1], abs=0.005)
+
+
+def test_the_lower_end_lies_above_the_truth_as_rarely_as_it_says() -> None:
+    """Candidates are accepted by it. One opponent who counts and six who hardly do, and two who count alike."""
+    rng = np.random.default_rng(0)
+    for weights, chances in (
+        ([0.994] + [0.001] * 6, [0.95] * 7),
+        ([0.5, 0.5], [0.99, 0.4]),
+        ([0.3] * 3 + [0.1], [0.6] * 4),
+    ):
+        mixture = {f"m{k}": w for k, w in enumerate(weights)}
+        truth = float(np.dot(weights, chances)) / sum(weights)
+        above = 0
+        for _ in range(2000):
+            outcomes = [torch.from_numpy(2 * (rng.random((1, 32)) < p).astype(np.int64) - 1) for p in chances]
+            found = [
+                cell_of("c", f"m{k}", MatchResult(("p", "e"), o, {}, played=("p",))) for k, o in enumerate(outcomes)
+            ]
+            above += score_of("c", mixture, found)[1] > truth
+        assert above < 0.045 * 2000  # 2.5 % by a normal law; counts of few episodes are uneven
 
 
 def test_exploitability_of_each_iteration_is_half_of_nash_conv() -> None:
