@@ -79,6 +79,7 @@ def _refuse_without_workers(command: TrainCommand) -> None:
 
 def _train_on_workers(parsed: Parsed) -> int:
     """Train by several processes."""
+    from rookery.experiments.training import interrupted_sentence
     from rookery.experiments.workers import Workers, train
 
     command = parsed.command
@@ -97,10 +98,8 @@ def _train_on_workers(parsed: Parsed) -> int:
     if command.json:
         print_json(result)
     elif result["interrupted"]:
-        print(
-            f"rookery: interrupted and saved; resume with: rookery train --resume {folder} {workers.words}",
-            file=sys.stderr,
-        )
+        said = interrupted_sentence(settings, folder, result["steps"], workers.words)
+        print(f"rookery: {said}", file=sys.stderr)
     else:
         print_next_steps(settings, folder, result)
     return 130 if result["interrupted"] else 0

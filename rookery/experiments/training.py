@@ -95,13 +95,20 @@ class Training:
                 terminal.stop()
             self.close()
         if stopped == "interrupt" and terminal is not None:
-            print(f"rookery: interrupted and saved; resume with: rookery train --resume {self.folder}", file=sys.stderr)
+            print(f"rookery: {interrupted_sentence(self.settings, self.folder, runner.steps)}", file=sys.stderr)
         found = {
             "success": runner.episodes.success,
             "randomization_share": runner.randomization_share,
             "figures": runner.figures,
         }
         return training_result(self.settings, self.folder, runner.steps, runner.seconds, stopped) | found
+
+
+def interrupted_sentence(settings: RunSettings, folder: Path, steps: int, options: str = "") -> str:
+    """The sentence of an interrupted training: how it goes on, or that nothing is left to do; `options` end the command."""
+    if steps >= settings.runner.total_steps:
+        return f"interrupted after its last iteration: {folder} has all its {steps:,} steps."
+    return f"interrupted and saved; resume with: rookery train --resume {folder}{options and ' '}{options}"
 
 
 def training_result(settings: RunSettings, folder: Path, steps: int, seconds: float, stopped: str) -> dict[str, Any]:

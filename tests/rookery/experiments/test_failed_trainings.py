@@ -91,3 +91,13 @@ def test_a_run_does_not_go_on_in_a_task_whose_numbers_mean_something_else(
         resume(tmp_path / "run", {"total_steps": 128})
     monkeypatch.undo()
     assert resume(tmp_path / "run", {"total_steps": 128}).run(lambda row: None)["steps"] == 128
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [(32, "interrupted and saved; resume with: rookery train --resume {}"), (64, "{} has all its 64 steps.")],
+)
+def test_an_interrupted_one_says_what_is_left_to_do(steps: int, said: str, tmp_path: Path, capsys: Any) -> None:
+    made = training(tmp_path / "run")
+    assert made.run(wanted=lambda: made.runner.steps >= steps)["interrupted"]
+    assert capsys.readouterr().err.strip().endswith(said.format(tmp_path / "run"))
