@@ -76,7 +76,7 @@ class LeagueMatches:
         """
         s = self._state.settings
         team = None if self._state.symmetric else self._state.populations[0]
-        seed = seed_of(s.seed, a.name, b.name)
+        seed = seed_of(s.seed, a.name, b.name, a.steps, b.steps)  # a second attempt has other starts than the first
         played = match(self.env, self._act(a), self._act(b), s.episodes, seed, progress, team)
         return cell_of(a.name, b.name, played)
 

@@ -229,7 +229,7 @@ class League:
 
     def _judged(self, plan: CandidatePlan, now: Round, steps: int, needed: float) -> Round:
         """The round with an attempt more."""
-        candidate = LeagueMember(plan.name, plan.population, f"members/{plan.name}")
+        candidate = LeagueMember(plan.name, plan.population, f"members/{plan.name}", steps=steps)
         others = [m for m in self.state.of(opposing(self.state, plan.population)) if m.name in now.mixture]
         cells = list(self._played(pairs_of(self.state, candidate, others)))
         score, low, high = score_of(plan.name, now.mixture, cells)
