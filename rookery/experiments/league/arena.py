@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_WORLDS = 512
 TINY = 1e-12
+"""In place of a variance of 0."""
 
 
 def seed_of(*words: object) -> int:

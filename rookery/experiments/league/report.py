@@ -31,9 +31,11 @@ def report(state: LeagueState) -> dict[str, Any]:
         RookeryError: pairs that have not played.
     """
     holes = state.holes()
-    if not state.members or holes:
-        pair = f", such as {holes[0][0].name} and {holes[0][1].name}" if holes else ""
-        raise RookeryError(f"the league's payoff matrix has {len(holes) or 'only'} holes{pair}: go on with it first.")
+    if not state.members:
+        raise RookeryError("the league has no members yet: go on with it first.")
+    if holes:
+        a, b = holes[0]
+        raise RookeryError(f"{a.name} and {b.name} of the league have not played yet: go on with it first.")
     rows, columns = state.sides()
     score, variance, starts = state.results()
     low, high = _intervals(state, score, variance, starts)
