@@ -33,6 +33,20 @@ class WorkerGroup:
     silent_s: float
 
 
+def listen_to_others() -> None:
+    """Have gloo listen at the address by which the cluster knows this machine: it would take that of the machine's name, which
+    /etc/hosts often gives as 127.0.0.1, where no other machine reaches it. What GLOO_SOCKET_IFNAME says already holds."""
+    import psutil
+    import ray
+
+    if os.environ.get("GLOO_SOCKET_IFNAME"):
+        return
+    own = ray.util.get_node_ip_address()
+    for name, addresses in psutil.net_if_addrs().items():
+        if own in (each.address for each in addresses):
+            os.environ["GLOO_SOCKET_IFNAME"] = name
+
+
 def fit(group: WorkerGroup) -> None:
     """Have the group work until it is done; in a process of the cluster, see `Cluster.begin_training`."""
     # read by Ray's controller, whose own limit is 600 s
@@ -40,10 +54,22 @@ def fit(group: WorkerGroup) -> None:
     from ray.train import FailureConfig, RunConfig, ScalingConfig
     from ray.train.torch import TorchConfig, TorchTrainer
 
+    backend: type[Any] = TorchConfig().backend_cls
+
+    class OwnInterface(backend):  # type: ignore[misc]
+        """Ray's, whose processes tell gloo first where the others reach them."""
+
+        def on_start(self, worker_group: Any, backend_config: Any) -> None:
+            worker_group.execute(listen_to_others)
+            super().on_start(worker_group, backend_config)
+
+    class OwnConfig(TorchConfig):  # type: ignore[misc]
+        backend_cls = OwnInterface
+
     TorchTrainer(
         group.work,
         train_loop_config=group.order,
-        torch_config=TorchConfig(backend=group.backend),
+        torch_config=OwnConfig(backend=group.backend),
         scaling_config=ScalingConfig(num_workers=group.workers, resources_per_worker={"CPU": group.cpus}),
         run_config=RunConfig(storage_path=group.storage, failure_config=FailureConfig(max_failures=group.restarts)),
     ).fit()

@@ -185,6 +185,8 @@ def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: 
                     time.sleep(LOOK_S)
                     cluster.check_head(_way_on(workers, folder))
                     shortage.look()
+                    if interruption.wanted and shortage.waiting:  # nobody is there to hear it
+                        return _stopped_early(order, "the workers waited for a machine")
                     if interruption.wanted and not told:
                         told = True
                         mailbox.stop()
@@ -195,7 +197,7 @@ def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: 
                 result, error = mailbox.result(), mailbox.error()
             except RookeryError as lost:
                 if interruption.wanted and checkpoint.complete(folder):
-                    return _stopped_with_ray(order)
+                    return _stopped_early(order, "the signal has ended Ray's own processes too")
                 if isinstance(lost, ProcessLost):
                     raise RookeryError(f"{str(lost).rstrip('.')}: {_way_on(workers, folder)}.") from lost
                 raise
@@ -209,12 +211,18 @@ def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: 
     return result
 
 
-def _stopped_with_ray(order: dict[str, Any]) -> dict[str, Any]:
-    """The result where a signal to the whole process group, such as that of `timeout`, has ended Ray's own processes too, and
-    with them the workers."""
+def _stopped_early(order: dict[str, Any], why: str) -> dict[str, Any]:
+    """The result of an interrupted training whose workers cannot save any more: the signal went to the whole process group, as
+    that of `timeout`, and has ended Ray's own processes and with them the workers; or these wait for a machine.
+
+    Raises:
+        KeyboardInterrupt: there is no checkpoint yet.
+    """
+    if not checkpoint.complete(Path(order["folder"])):
+        raise KeyboardInterrupt
     settings = RunSettings.from_values(order["settings"])
     state = checkpoint.read_state(checkpoint.newest(Path(order["folder"])))
-    said = f"the signal has ended Ray's own processes too: what came after the checkpoint of {state['steps']:,} steps is lost"
+    said = f"{why}: what came after the checkpoint of {state['steps']:,} steps is lost"
     print(f"rookery: {said}", file=sys.stderr, flush=True)
     return training_result(settings, Path(order["folder"]), state["steps"], state["seconds"], "interrupt")
 
@@ -228,13 +236,17 @@ def _show(terminal: Terminal, mailbox: WorkerMailbox, wait: bool) -> None:
 
 
 class _Shortage:
-    """Tells once that workers wait for a machine in place of a lost one, and ends their waiting."""
+    """Tells once that workers wait for a machine in place of a lost one, and ends their waiting.
+
+    Attributes:
+        waiting: they do so now.
+    """
 
     def __init__(self, cluster: Cluster, workers: Workers, folder: Path) -> None:
         self._cluster = cluster
         self._way_on = partial(_way_on, workers, folder)
         self._looked = time.monotonic()
-        self._told = False
+        self.waiting = False
 
     def look(self) -> None:
         """Look at the cluster from time to time, however often this is called.
@@ -246,10 +258,10 @@ class _Shortage:
             return
         self._looked = time.monotonic()
         enough = self._cluster.check_places(self._way_on())
-        if not enough and not self._told:
+        if not enough and not self.waiting:
             line = f"a machine was lost, and the workers wait for another one, for {RETURN_S:g} s at most"
             print(f"rookery: {line}", file=sys.stderr, flush=True)
-        self._told = not enough
+        self.waiting = not enough
 
 
 def _way_on(workers: Workers, folder: Path) -> str:

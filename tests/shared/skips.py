@@ -16,6 +16,7 @@ ALLOWED = (
     "this processor lacks instructions of the target",
     "there is a CUDA device",
     "no GPU",
+    "this machine makes no network namespaces",
     "this ffmpeg does not write AV1",
     "not run against flight code:",
 )
