@@ -9,15 +9,18 @@ whose files are those of a training in one process. The process of the command s
 from __future__ import annotations
 
 import dataclasses
+import glob
+import os
 import shutil
+import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 from rookery.experiments.algorithm import begin, refuse_workers
@@ -43,6 +46,8 @@ PLACES_S = 5.0
 """s between looks whether the cluster has processors for all workers."""
 RESTARTS = 20
 """How often workers are started anew before the training ends."""
+STORAGE = ".ray-"
+"""Begins the name of the folder of Ray's own files; the machine and the process of the command follow."""
 GLOO = "gloo"
 NCCL = "cpu:gloo,cuda:nccl"
 """Backends of torch.distributed: the first sums on the CPU, also what is on GPUs; with the second GPUs send to one another."""
@@ -171,15 +176,16 @@ def backend_of(workers: Workers, device: str) -> str:
 def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: Terminal) -> dict[str, Any]:
     """Have the workers train, and show it."""
     mailbox = cluster.mailbox()
-    storage = tempfile.mkdtemp(prefix="rookery-ray-")
     folder = Path(order["folder"])
+    storage = _storage(folder)
     shortage = _Shortage(cluster, workers, folder)
     terminal.start()
     try:
         with Interruption() as interruption:
             try:
                 letters = {"mailbox": mailbox.actor}
-                training = cluster.begin_training(_work, order | letters, storage, RESTARTS, order["backend"])
+                order |= letters
+                training = cluster.begin_training(_work, order, str(storage), RESTARTS, order["backend"])
                 told = False
                 while (failure := cluster.failure(training)) is None:
                     time.sleep(LOOK_S)
@@ -209,6 +215,17 @@ def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: 
     if result is None:
         raise RookeryError(f"{failure or 'Ray has ended the workers'}: {_way_on(workers, folder)}.")
     return result
+
+
+def _storage(folder: Path) -> Path:
+    """A folder for Ray's own files, in the run folder, which all machines share; those of commands that were killed on this
+    machine are removed."""
+    prefix = f"{STORAGE}{socket.gethostname()}-"
+    for left in folder.glob(f"{glob.escape(prefix)}*"):
+        number = left.name.removeprefix(prefix)
+        if number.isdecimal() and not psutil.pid_exists(int(number)):
+            shutil.rmtree(left, ignore_errors=True)
+    return folder.absolute() / f"{prefix}{os.getpid()}"
 
 
 def _stopped_early(order: dict[str, Any], why: str) -> dict[str, Any]:

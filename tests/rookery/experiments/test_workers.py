@@ -653,3 +653,15 @@ def test_workers_are_checked() -> None:
             Workers(2, cpus)
     assert Workers(2, 3.0).cpus == 3.0
     assert os.environ.get("RAY_USAGE_STATS_ENABLED", "0") == "0"
+
+
+def test_what_killed_commands_left_in_the_run_folder_is_removed(tmp_path: Path) -> None:
+    """Ray's own files, unless the command that has them lives, or is one of another machine."""
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    here = f".ray-{workers.socket.gethostname()}-"
+    left, kept = [f"{here}{ended.pid}"], [f"{here}{os.getppid()}", f".ray-other-{ended.pid}", f"{here}of-mine"]
+    for name in (*left, *kept):
+        (tmp_path / name / "tune").mkdir(parents=True)
+    assert workers._storage(tmp_path) == tmp_path / f"{here}{os.getpid()}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
