@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from rookery.policies.algorithms.off_policy_exchange import Exchange
 from rookery.policies.storage.pixels import Pixels
 from rookery.policies.storage.replay import Replay
 from rookery.policies.storage.rollout_messages import BEFORE_AND_AFTER, EACH, FINAL, Row, pack, unpack
@@ -56,9 +57,10 @@ def journey(seed: int, full: bool) -> list[Row]:
 
 
 def part_of(row: Row, at: slice) -> Row:
-    out = {name: None if x is None else x[at] for name, x in row.items()}
-    cut = out["truncated"] & ~out["terminated"]
-    out |= {name: x[cut] for name in FINAL if (x := out[name]) is not None}
+    """As an actor of some worlds keeps it."""
+    exchange = Exchange({"group": None}, None, None, None)
+    exchange.note("group", {name: None if x is None else x[at] for name, x in row.items()})
+    (out,) = exchange._rows["group"]
     if out["elapsed"] is not None and bool((out["elapsed"] == 1).all()):
         out["elapsed"] = None  # as `rookery.sim.elapsed` has it
     return out

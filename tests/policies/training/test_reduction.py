@@ -50,6 +50,7 @@ CASES = {
     "central": replace(BASE, critic="central"),
     "own weights": replace(BASE, share=False),
     "memory": replace(BASE, memory="gru", memory_size=8),
+    "reference": replace(BASE, reference_kl_coef=0.1),
     "plain": replace(BASE, normalize_values=False, normalize_observations=False, schedule="fixed"),
 }
 
