@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from rookery.experiments.network import interface_of
+
 
 @dataclasses.dataclass(frozen=True)
 class WorkerGroup:
@@ -36,15 +38,11 @@ class WorkerGroup:
 def listen_to_others() -> None:
     """Have gloo listen at the address by which the cluster knows this machine: it would take that of the machine's name, which
     /etc/hosts often gives as 127.0.0.1, where no other machine reaches it. What GLOO_SOCKET_IFNAME says already holds."""
-    import psutil
     import ray
 
-    if os.environ.get("GLOO_SOCKET_IFNAME"):
-        return
-    own = ray.util.get_node_ip_address()
-    for name, addresses in psutil.net_if_addrs().items():
-        if own in (each.address for each in addresses):
-            os.environ["GLOO_SOCKET_IFNAME"] = name
+    own = interface_of(ray.util.get_node_ip_address())
+    if own is not None and not os.environ.get("GLOO_SOCKET_IFNAME"):
+        os.environ["GLOO_SOCKET_IFNAME"] = own
 
 
 def fit(group: WorkerGroup) -> None:

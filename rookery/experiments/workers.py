@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 
 from rookery.experiments.algorithm import begin, refuse_workers
@@ -223,9 +222,20 @@ def _storage(folder: Path) -> Path:
     prefix = f"{STORAGE}{socket.gethostname()}-"
     for left in folder.glob(f"{glob.escape(prefix)}*"):
         number = left.name.removeprefix(prefix)
-        if number.isdecimal() and not psutil.pid_exists(int(number)):
+        if number.isdecimal() and not _lives(int(number)):
             shutil.rmtree(left, ignore_errors=True)
     return folder.absolute() / f"{prefix}{os.getpid()}"
+
+
+def _lives(process: int) -> bool:
+    """True where there is a process of this number on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 def _stopped_early(order: dict[str, Any], why: str) -> dict[str, Any]:
