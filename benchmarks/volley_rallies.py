@@ -59,7 +59,7 @@ def crossings(run: Path, controller: str, case: str, episodes: int, seed: int) -
     env, act = open_env(run, min(episodes, 256), controller=controller, seed=seed, **CASES[case])
     try:
         varied = starts(env, seed) == env.num_envs
-        columns = play_episodes(env, act, quota_of(env.num_envs, episodes), seed)
+        columns = play_episodes(env, act, quota_of(env, episodes), seed)
     finally:
         env.close()
     return [float(x) for x in columns["metric/crossings"]], varied

@@ -153,7 +153,7 @@ def test_a_killed_learner_or_actor_is_replaced(learner: bool, count: int, stalen
     process.send_signal(signal.SIGINT)
     assert process.wait(120) == 130
     assert "interrupted and saved; resume with: rookery train --resume" in process.stderr.read().decode()
-    _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 30)
+    _wait_for(lambda: not any(map(_lives, family)), 30)
 
 
 @pytest.mark.slow
@@ -294,6 +294,14 @@ def _steps(folder: Path) -> int:
     return int(found[-1].name) if found else 0
 
 
+def _lives(process: psutil.Process) -> bool:
+    """False for one that ends while it is asked, too."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _family(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
@@ -325,7 +333,7 @@ def test_a_lost_worker_is_replaced_and_ctrl_c_saves(
     assert "a worker was lost, and all go on from the checkpoint of" in said
     assert "Traceback" not in said
     assert process.stdout.read() == b""  # for JSON; Ray has much to say of a lost process
-    _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 30)
+    _wait_for(lambda: not any(map(_lives, family)), 30)
     last = _steps(folder)
     assert last >= made[-1]
     # one process goes on where two were
@@ -374,7 +382,7 @@ def test_the_command_killed_leaves_no_process(tmp_path: Path) -> None:
     assert family
     process.kill()
     process.wait(30)
-    _wait_for(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in family), 150)
+    _wait_for(lambda: not any(map(_lives, family)), 150)
     assert _steps(folder) > 0
 
 
@@ -603,7 +611,8 @@ def test_a_lost_node_without_which_workers_do_not_fit_is_one_sentence(
         assert "Traceback" not in said
         assert said.splitlines()[-1].startswith(
             "rookery: since a machine was lost the cluster has places for 1 of the 2 workers, and for 10 s no other one has "
-            f"come: go on with `rookery train --resume {run}`, with another machine or fewer --workers."
+            f"come: go on with `rookery train --resume {run} --workers 2 --ray {nodes.address}`, with another machine or fewer "
+            "--workers."
         )
         steps = str(_steps(run) + 32 * 8 * 10)
         assert main(["train", "--resume", str(run), "--steps", steps, "--workers", "1", "--ray", nodes.address]) == 0
