@@ -732,3 +732,18 @@ class Loud(RunTracker):
     def close(self, ended):
         pass
 """
+
+
+def test_ray_tune_draws_from_whole_intervals_and_a_population_stays_in_them() -> None:
+    space = SweepSpace({"seed": SweptInterval(1, 3), "ppo.gamma": SweptInterval(0.9, 0.99)})
+    domain = tuner._domains(space)["seed"]
+    assert {domain.sample() for _ in range(300)} == {1, 2, 3}
+    assert tuner._within({"seed": 5, "ppo.gamma": 1.1}, space) == {"seed": 3, "ppo.gamma": 0.99}
+    assert tuner._within({"seed": 0, "ppo.gamma": 0.7}, space) == {"seed": 1, "ppo.gamma": 0.9}
+
+
+def test_asha_compares_after_a_ninth_and_a_third_of_the_steps(tmp_path: Path) -> None:
+    steps = tiny().runner.total_steps
+    scheduler = tuner._scheduler(SweepPlan(tiny(), space_of(tmp_path, "[ppo]\n" + RATES)))
+    (bracket,) = scheduler._brackets
+    assert sorted(milestone for milestone, _ in bracket._rungs) == [max(1, steps // 9), max(1, steps // 9) * 3]
