@@ -183,8 +183,7 @@ def _watch(cluster: Cluster, workers: Workers, order: dict[str, Any], terminal: 
         with Interruption() as interruption:
             try:
                 letters = {"mailbox": mailbox.actor}
-                order |= letters
-                training = cluster.begin_training(_work, order, str(storage), RESTARTS, order["backend"])
+                training = cluster.begin_training(_work, order | letters, str(storage), RESTARTS, order["backend"])
                 told = False
                 while (failure := cluster.failure(training)) is None:
                     time.sleep(LOOK_S)
@@ -233,8 +232,8 @@ def _lives(process: int) -> bool:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # another user's
-        return True
+    except PermissionError:
+        pass  # it is another user's
     return True
 
 

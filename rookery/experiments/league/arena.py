@@ -112,7 +112,12 @@ def interval(score: float, variance: float, starts: float, episodes: float) -> t
         starts: of them that are different.
         episodes: that were played.
     """
-    independent = max(1.0, 1.0 / _doubt(score, variance, starts, episodes, score))
+    return _ends(score, _doubt(score, variance, starts, episodes, score))
+
+
+def _ends(score: float, doubt: float) -> tuple[float, float]:
+    """The 95 % interval of a score whose variance is `doubt` times that of one episode."""
+    independent = max(1.0, 1.0 / doubt)
     return wilson(score * independent, independent)
 
 
@@ -150,8 +155,7 @@ def score_of(member: str, mixture: dict[str, float], cells: Iterable[Cell]) -> t
     doubt = sum(
         weight**2 * _doubt(cell.score, cell.variance, cell.starts, cell.episodes, score) for weight, cell in own
     )
-    independent = max(1.0, 1.0 / doubt)
-    return score, *wilson(score * independent, independent)
+    return score, *_ends(score, doubt)
 
 
 def pairs_of(
