@@ -264,15 +264,13 @@ class GroupLearner:
         roll = self.rollout
         group = self.members.group
         reward = self.own(reward)
-        to = roll.reward[t]
-        if reward.shape != to.shape:
+        want = roll.reward.shape[1:]
+        if reward.shape != want:
             raise RookeryError(
-                f"group {group!r} has rewards of shape {tuple(reward.shape)}, and PPO takes {tuple(to.shape)}: "
+                f"group {group!r} has rewards of shape {tuple(reward.shape)}, and PPO takes {tuple(want)}: "
                 "give a vector reward's weights to rookery.sim.envs.scalarize.LinearScalarization, or sum its terms."
             )
-        to.copy_(reward)
-        roll.terminated[t].copy_(terminated)
-        roll.truncated[t].copy_(truncated)
+        roll.put_outcome(t, reward, terminated, truncated)
         if self.memory is not None:
             self.memory.end_episodes(roll.terminated[t] | roll.truncated[t], self.spec.count)
         spans = elapsed(info, group)

@@ -67,7 +67,7 @@ class Level:
         self.policy = hierarchy.module().to(device)
         self._counted = counted(env, name)
         self._masked = self.rules.masked
-        self._parts = [slice(a, b) for a, b in hierarchy.seen]
+        self._parts = [] if hierarchy.seen == ((0, size),) else [slice(a, b) for a, b in hierarchy.seen]
         self.learners: list[LearnedSkill] = []
         self.left = torch.zeros(n, count, device=device)
         self.rows = torch.zeros(n * count, size + hierarchy.high.action.size, device=device)
@@ -77,7 +77,7 @@ class Level:
         self.due = torch.ones(n, count, dtype=torch.bool, device=device)
         cpu = device.type == "cpu"
         self._arrays = tuple(x.numpy() for x in (self.rows, self.left, self.due)) if cpu else ()
-        self._commands = CompiledCommands.of(hierarchy.lower[0]) if cpu else None
+        self._commands = CompiledCommands.of(self.policy) if cpu else None
         self._sizes = np.array([len(choice.options) for choice in hierarchy.high.action.choices], np.int64)
         self._steps = np.array(self.rules.steps, np.float32)
 
@@ -108,9 +108,7 @@ class Level:
     def seen(self, obs: Tensor) -> Tensor:
         """The high level's observation, of the group's."""
         obs = self.own(obs)
-        if self.hierarchy.seen == ((0, obs.shape[-1]),):
-            return obs
-        return torch.cat([obs[..., part] for part in self._parts], -1)
+        return torch.cat([obs[..., part] for part in self._parts], -1) if self._parts else obs
 
     def mask(self) -> Tensor | None:
         """[N, A, n] bool, the skills that may be chosen now; None for all."""
@@ -130,7 +128,7 @@ class Level:
         if self._commands is None:
             out = self.policy.run(self.rows, context)
         else:
-            out = self.policy.run(self._commands(self.rows), context, first=1)
+            out = self.policy.run(self._commands(self.rows), context, first=self._commands.links)
         if self.memory.shape[1]:
             self.memory.copy_(context.after)
         if self.learners:
@@ -277,7 +275,7 @@ class HierarchicalEnv(EnvWrapper):
     def step(self, actions: Rows | Tensor) -> StepResult:
         if not self._begun:
             raise RookeryError("call reset() before the first step().")
-        given = {g: a.detach() for g, a in check_shapes(self, actions).items()}
+        given = dict(check_shapes(self, actions))
         controlled = {} if self._controller is None else self._controller(self._obs)
         for g, level in self.levels.items():
             given[g] = level.act(given[g], controlled.get(g))

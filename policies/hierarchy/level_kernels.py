@@ -12,12 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rookery.policies.stages.chain import Link
-from rookery.policies.stages.command import CommandStage
+from rookery.policies.stages.chain import Leaf
+from rookery.policies.stages.command import CommandPart, CommandStage
 from rookery.policies.stages.decide import Switch
-from rookery.sim.random_kernels import kernel
+from rookery.policies.stages.normalize import Normalize
+from rookery.policies.stages.part import StageModule
+from rookery.policies.stages.torch_chain import ChainModule
+from rookery.sim.random_kernels import inlined, kernel
 
 __all__ = ["CompiledCommands", "see", "take"]
+
+_NONE = np.empty(0, np.float32)
 
 
 @kernel
@@ -84,19 +89,22 @@ def see(obs, ended, rows, left, due):
 
 
 class CommandTable(NamedTuple):
-    """Parts of the observations of n skills, number by number [n, out], see `CommandPart`; none: `by` -1, `clip` infinity.
+    """Parts of the observations of n skills, number by number, see `CommandPart`.
 
     Args:
-        start: place of the row's number that is the beginning, -1 where that is 0.
+        start: [n, out] place of the row's number that is the beginning, -1 where that is 0.
         first: [n] place of the first where they stand side by side in the row, else -1.
-        changed, changes: which numbers are more than their beginning, side by side, and how many they are [n].
-        moved: whether there is an offset.
+        changes: [n] how many numbers are more than their beginning; K at most.
+        changed: [n, K] which they are, in their order.
+        by, gain: [n, K] of those, the row's number that is added and by how much; -1 for none.
+        moved, offset: [n, K] whether there is an offset, and which.
+        clip: [n, K] limit, infinity for none.
     """
 
     start: NDArray[np.int64]
     first: NDArray[np.int64]
-    changed: NDArray[np.int64]
     changes: NDArray[np.int64]
+    changed: NDArray[np.int64]
     by: NDArray[np.int64]
     gain: NDArray[np.float32]
     moved: NDArray[np.bool_]
@@ -104,9 +112,18 @@ class CommandTable(NamedTuple):
     clip: NDArray[np.float32]
 
 
+@inlined
+def _normalize(x, mean, std, limit):
+    for r in range(len(x)):
+        for i in range(x.shape[1]):
+            z = (x[r, i] - mean[i]) / std[i]
+            z = limit if z > limit else z
+            x[r, i] = -limit if z < -limit else z
+
+
 @kernel
-def command(rows, place, numbers, of, at, out):
-    """Observations [R, out] of the skills, of rows [R, in] of observation and decision.
+def command(rows, place, numbers, of, at, mean, std, limit, out):
+    """Observations [R, out] of the skills, of rows [R, in] of observation and decision, normalized where the skills do so.
 
     Args:
         rows: see above.
@@ -114,9 +131,13 @@ def command(rows, place, numbers, of, at, out):
         numbers: [m] those that there are, float32.
         of: [m] the skill of each, a row of `at`.
         at: `CommandTable`.
+        mean, std: [out] of the normalizer; [0] without.
+        limit: its limit.
         out: written; NaN where a row has another number.
     """
-    for r in range(len(rows)):
+    start, first, changes, changed, added, gain, moved, offset, clip = at
+    size = out.shape[1]
+    for r in range(len(rows)):  # whole indices: a view of each row would take as long as the rest
         n = 0
         if place >= 0:
             n = -1
@@ -126,87 +147,125 @@ def command(rows, place, numbers, of, at, out):
             if n < 0:
                 out[r] = np.nan
                 continue
-        first = at.first[n]
-        if first >= 0:
-            for i in range(out.shape[1]):  # a plain copy, which is a few vectors
-                out[r, i] = rows[r, first + i]
+        begin = first[n]
+        if begin >= 0:
+            for i in range(size):  # a plain copy, which is a few vectors
+                out[r, i] = rows[r, begin + i]
         else:
-            for i in range(out.shape[1]):
-                start = at.start[n, i]
-                out[r, i] = rows[r, start] if start >= 0 else np.float32(0.0)
-        for k in range(at.changes[n]):
-            i = at.changed[n, k]
+            for i in range(size):
+                out[r, i] = rows[r, start[n, i]] if start[n, i] >= 0 else np.float32(0.0)
+        for k in range(changes[n]):
+            i = changed[n, k]
             x = out[r, i]
-            if at.moved[n, i]:
-                x += at.offset[n, i]
-            by = at.by[n, i]
+            if moved[n, k]:
+                x += offset[n, k]
+            by = added[n, k]
             if by >= 0:
-                x += at.gain[n, i] * rows[r, by]
-            clip = at.clip[n, i]
-            if x < -clip:  # not min and max: NaN stays
-                x = -clip
-            elif x > clip:
-                x = clip
+                x += gain[n, k] * rows[r, by]
+            if x < -clip[n, k]:  # not min and max: NaN stays
+                x = -clip[n, k]
+            elif x > clip[n, k]:
+                x = clip[n, k]
             out[r, i] = x
+    if len(mean):
+        _normalize(out, mean, std, limit)
 
 
 def _table(stages: list[CommandStage]) -> CommandTable:
-    shape = len(stages), stages[0].outputs
+    more = [[part.by >= 0 or bool(part.offset) or part.clip is not None for part in stage.parts] for stage in stages]
+    most = max(
+        sum(part.size for part, m in zip(s.parts, kept, strict=True) if m) for s, kept in zip(stages, more, strict=True)
+    )
+    shape, of_changed = (len(stages), stages[0].outputs), (len(stages), most)
     at = CommandTable(
-        np.full(shape, -1), np.full(shape[0], -1), np.zeros(shape, np.int64), np.zeros(shape[0], np.int64), np.full(shape, -1),
-        np.zeros(shape, np.float32), np.zeros(shape, np.bool_), np.zeros(shape, np.float32),
-        np.full(shape, np.inf, np.float32),
+        np.full(shape, -1), np.full(shape[0], -1), np.zeros(shape[0], np.int64), np.zeros(of_changed, np.int64),
+        np.full(of_changed, -1), np.zeros(of_changed, np.float32), np.zeros(of_changed, np.bool_),
+        np.zeros(of_changed, np.float32), np.full(of_changed, np.inf, np.float32),
     )  # fmt: skip
     for n, stage in enumerate(stages):
         i = 0
-        for part in stage.parts:
-            for k in range(part.size):
+        for part, changed in zip(stage.parts, more[n], strict=True):
+            for j in range(part.size):
                 if part.kept:
-                    at.start[n, i] = part.start + k
-                if part.by >= 0 or part.offset or part.clip is not None:
-                    at.changed[n, at.changes[n]] = i
-                    at.changes[n] += 1
-                if part.by >= 0:
-                    at.by[n, i] = part.by + k
-                    at.gain[n, i] = part.gain[k]
-                if part.offset:
-                    at.moved[n, i] = True
-                    at.offset[n, i] = part.offset[k]
-                if part.clip is not None:
-                    at.clip[n, i] = part.clip
+                    at.start[n, i] = part.start + j
+                if changed:
+                    _put(at, n, i, part, j)
                 i += 1
         if at.start[n, 0] >= 0 and (np.diff(at.start[n]) == 1).all():
             at.first[n] = at.start[n, 0]
     return at
 
 
+def _put(at: CommandTable, n: int, i: int, part: CommandPart, j: int) -> None:
+    """Write what changes number `i` of skill `n`, the part's number `j`."""
+    k = at.changes[n]
+    at.changes[n] += 1
+    at.changed[n, k] = i
+    if part.by >= 0:
+        at.by[n, k] = part.by + j
+        at.gain[n, k] = part.gain[j]
+    if part.offset:
+        at.moved[n, k] = True
+        at.offset[n, k] = part.offset[j]
+    if part.clip is not None:
+        at.clip[n, k] = part.clip
+
+
 class CompiledCommands:
-    """A `CommandStage`, or a `Switch` among some, as one call with the same bits.
+    """The beginning of a policy as one call with the same bits: a `CommandStage`, or a `Switch` among some, and the normalizer
+    that stands behind it.
 
     Args:
+        policy: it begins with them.
         stages: those stages.
         numbers: by stage those of its cases; none where there is one for all.
         place: of the number in a row.
+
+    Attributes:
+        links: how many of the policy's links they are.
     """
 
-    def __init__(self, stages: list[CommandStage], numbers: list[tuple[int, ...]], place: int) -> None:
+    def __init__(
+        self, policy: ChainModule, stages: list[CommandStage], numbers: list[tuple[int, ...]], place: int
+    ) -> None:
         self._at = _table(stages)
         self._place = place
         self._numbers = np.array([k for case in numbers for k in case], np.float32)
         self._of = np.array([n for n, case in enumerate(numbers) for _ in case], np.int64)
+        nodes = policy.chain.nodes
+        node = nodes[1] if len(nodes) > 1 else None
+        self._normalizer: StageModule | None = None
+        self._limit = np.float32(np.inf)
+        if isinstance(node, Leaf) and isinstance(node.stage, Normalize):
+            part = policy.part(node.name)
+            assert isinstance(part, StageModule)
+            self._normalizer = part
+            self._limit = np.float32(node.stage.clip)
+        self.links = 1 if self._normalizer is None else 2
+        self._last = len(nodes) == self.links
+        self._put_buffer(0)
 
     @classmethod
-    def of(cls, link: Link) -> CompiledCommands | None:
-        """The compiled form of such a link; None of any other."""
+    def of(cls, policy: ChainModule) -> CompiledCommands | None:
+        """The compiled form of a policy's beginning; None where that is another."""
+        link = policy.chain.links[0]
         if isinstance(link, CommandStage):
-            return cls([link], [], -1)
+            return cls(policy, [link], [], -1)
         if not isinstance(link, Switch):
             return None
         stages = [branch[0] for branch in link.branches if len(branch) == 1 and isinstance(branch[0], CommandStage)]
-        return cls(stages, list(link.cases), link.place) if len(stages) == len(link.branches) else None
+        return cls(policy, stages, list(link.cases), link.place) if len(stages) == len(link.branches) else None
+
+    def _put_buffer(self, rows: int) -> None:
+        self._out = torch.empty(rows, self._at.start.shape[1])
+        self._array = self._out.numpy()
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """Observations [R, out] of the skills for rows [R, in], contiguous float32 of the processor."""
-        out = torch.empty(len(rows), self._at.start.shape[1])
-        command(rows.numpy(), self._place, self._numbers, self._of, self._at, out.numpy())
-        return out
+        """What the policy's other links get [R, out], for rows [R, in], contiguous float32 of the processor. Where there are
+        others, the next call writes over it."""
+        if self._last or len(self._out) != len(rows):
+            self._put_buffer(len(rows))
+        norm = self._normalizer
+        mean, std = (_NONE, _NONE) if norm is None else (norm.mean.detach().numpy(), norm.std.detach().numpy())
+        command(rows.numpy(), self._place, self._numbers, self._of, self._at, mean, std, self._limit, self._array)
+        return self._out

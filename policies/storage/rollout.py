@@ -134,6 +134,13 @@ class Rollout(ActionDraws):
         self.actor_input = torch.zeros(*shape, actor_input, device=device) if actor_input else None
         self.privileged_targets = torch.zeros(*shape, privileged_targets, device=device) if privileged_targets else None
         self.finals: list[tuple[int, Tensor, Tensor, Tensor | None]] = []
+        # views made once: an index takes as long as the copy that it is for
+        self._outcomes = tuple(zip(self.reward, self.terminated, self.truncated, strict=True))
+
+    def put_outcome(self, t: int, reward: Tensor, terminated: Tensor, truncated: Tensor) -> None:
+        """Record what step t brought, [N, A], [N] and [N]."""
+        for to, x in zip(self._outcomes[t], (reward, terminated, truncated), strict=True):
+            to.copy_(x)
 
     def set_active(self, t: int, active: Tensor | None) -> None:
         """Record who takes part in step t, [N, A] bool; None stands for everyone."""

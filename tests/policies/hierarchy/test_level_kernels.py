@@ -15,6 +15,8 @@ from rookery.policies.hierarchy.hierarchical_env import HierarchicalEnv, Level
 from rookery.policies.hierarchy.level_kernels import CompiledCommands, see
 from rookery.policies.stages.command import CommandPart, CommandStage
 from rookery.policies.stages.decide import Switch
+from rookery.policies.stages.normalize import Normalize
+from rookery.policies.stages.select import Select
 from rookery.policies.stages.torch_chain import ChainModule
 from rookery.policies.storage.normalizers import ObservationNorm
 from rookery.sim.arrays import indices
@@ -51,18 +53,41 @@ def test_commands(link: Any) -> None:
     rows = 2.0 * torch.randn(200, SIZE, generator=g)
     rows[:, 5] = torch.randint(0, 5, (200,), generator=g).float()  # 4 is no case
     rows[::7, 3], rows[::11, 2], rows[::13, 1] = -0.0, torch.nan, torch.inf
-    made = CompiledCommands.of(link)
+    for more in ((), (Normalize(4, 1.1),), (Normalize(4, 1.1), Select(4, ((0, 2),)))):
+        policy = ChainModule((link, *more))
+        if more:
+            part = policy.part("normalize")
+            part.mean.copy_(torch.randn(4, generator=g))
+            part.std.copy_(torch.rand(4, generator=g) + 0.1)
+        made = CompiledCommands.of(policy)
+        assert made is not None and made.links == min(1 + len(more), 2)
+        wanted = ChainModule(policy.chain.links[: made.links])
+        wanted.load_state_dict(policy.state_dict())
+        expected = wanted(rows)
+        assert torch.equal(bits(made(rows)), bits(expected)) and expected.isnan().any()
+
+
+def test_commands_that_are_all_of_a_policy_are_not_written_over() -> None:
+    made = CompiledCommands.of(ChainModule((PLAIN,)))
     assert made is not None
-    wanted = ChainModule((link,))(rows)
-    assert torch.equal(bits(made(rows)), bits(wanted)) and wanted.isnan().any()
+    first = made(torch.ones(3, SIZE))
+    made(torch.zeros(3, SIZE))
+    assert torch.equal(first, torch.ones(3, 4))
 
 
-def test_other_links_have_none() -> None:
+def test_commands_follow_the_statistics_of_a_normalizer_that_learns() -> None:
+    policy = ChainModule((PLAIN, Normalize(4)))
+    made = CompiledCommands.of(policy)
+    assert made is not None
+    before = made(torch.ones(3, SIZE)).clone()
+    policy.part("normalize").load_state_dict({"mean": torch.full((4,), 0.5), "std": torch.full((4,), 2.0)})
+    assert torch.equal(before, torch.ones(3, 4)) and torch.equal(made(torch.ones(3, SIZE)), torch.full((3, 4), 0.25))
+
+
+def test_other_beginnings_have_none() -> None:
     policy = random_policy(FakeEnv(1).groups["point"], 0)
-    assert CompiledCommands.of(policy.chain.links[0]) is None
-    assert (
-        CompiledCommands.of(Switch(5, ((0,), (1,)), ((PLAIN,), (SHIFT, CommandStage(4, (CommandPart(0, 4),)))))) is None
-    )
+    switch = Switch(5, ((0,), (1,)), ((PLAIN,), (SHIFT, CommandStage(4, (CommandPart(0, 4),)))))
+    assert CompiledCommands.of(policy) is None and CompiledCommands.of(ChainModule((switch,))) is None
 
 
 def one_policy(horizon: int = 11) -> HierarchicalEnv:
