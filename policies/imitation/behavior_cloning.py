@@ -127,8 +127,8 @@ class BehaviorCloning(Algorithm):
             progress: share of the training before this pass; the learning rate depends on it.
 
         Returns:
-            by "<group>/<name>": "loss", mean squared error of the actions while learning, and "error", the same after the
-            pass on the validation episodes (on the training episodes where there are none).
+            by "<group>/<name>": "loss", mean loss of the actions while learning, and "error", their mean squared error after
+            the pass on the validation episodes (on the training episodes where there are none).
         """
         figures = {}
         for name, network in self.networks.items():

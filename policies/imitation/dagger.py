@@ -140,7 +140,7 @@ class DAgger(Algorithm):
                 on it.
 
         Returns:
-            "<group>/loss", mean squared error of the actions while learning; "error", the same of the actions in the
+            "<group>/loss", mean loss of the actions while learning; "error", mean squared error of the actions in the
             rollout; "reward", mean of the rollout.
         """
         stored = min(self.updates + 1, self.config.keep_rollouts)
@@ -223,7 +223,7 @@ class Student:
         self.weights[row, t] = 1.0 if active is None else active.float()
 
     def learn(self, stored: int, progress: float, generator: torch.Generator) -> Tensor:
-        """Regress the samples of the `stored` rollouts; the mean squared error, a scalar."""
+        """Regress the samples of the `stored` rollouts; the mean loss, a scalar."""
         self.network.norm.commit()
         observation = self.observation[:stored].flatten(0, -2)
         expert_actions = self.expert_actions[:stored].flatten(0, -2)

@@ -38,6 +38,9 @@ class RegressionConfig(EncoderConfig):
     """Learning rate of Adam at the start; it falls linearly to a tenth at the end of the training."""
     max_grad_norm: float = 1.0
     """Limit of the gradient's norm."""
+    loss: Literal["squared", "absolute"] = "squared"
+    """Of an action, its squared or its absolute error. Where a teacher does one thing or the other, which the student cannot tell,
+    the squared error makes it do something between, the absolute one what is more frequent."""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -89,14 +92,16 @@ class ActionRegression:
             weights: [R] of the samples; None for equal ones.
 
         Returns:
-            mean squared error before the step, a scalar.
+            mean loss before the step, a scalar.
         """
         weights = torch.ones(len(obs), device=obs.device) if weights is None else weights
         share = (weights / weights.sum().clamp(min=1.0)).unsqueeze(1)
         error = self._network.forward(self.norm.normalize(obs).unsqueeze(0)).sub_(expert_actions)
-        loss = (error.square() * share).sum() / error.shape[-1]
+        of_action = error.square() if self.config.loss == "squared" else error.abs()
+        loss = (of_action * share).sum() / error.shape[-1]
+        slope = 2.0 * error if self.config.loss == "squared" else error.sign()
         self._gradients.zero_()
-        self._network.backward(error.mul_(2.0 / error.shape[-1] * share))
+        self._network.backward(slope.mul_(share / error.shape[-1]))
         rate = self.config.learning_rate * (1.0 - 0.9 * progress)
         self._adam.step(torch.full((1, 1), rate, device=obs.device))
         return loss

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from policies_toy import ToyEnv
@@ -16,7 +18,10 @@ ACTION = ActionSpec("push", ("a", "b"), (-1.0, -1.0), (1.0, 1.0), ("m", "m"), (0
 GROUP = Group(1, (Term("position", 3, "m"),), ACTION)
 
 
-def regression(**settings: float) -> ActionRegression:
+LOSSES = {"squared": torch.square, "absolute": torch.abs}
+
+
+def regression(**settings: Any) -> ActionRegression:
     return ActionRegression(GROUP, RegressionConfig(hidden=(4,), **settings), torch.Generator().manual_seed(0))
 
 
@@ -25,15 +30,16 @@ def batch() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(5, 3, generator=chance), torch.rand(5, 2, generator=chance)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("weights", [None, [0.0, 1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 1.0, 0.0], [0.0] * 5])
-def test_the_loss_is_the_mean_squared_error_of_the_samples_that_count(weights):
-    made = regression()
+def test_the_loss_is_the_mean_of_the_samples_that_count(weights, loss):
+    made = regression(loss=loss)
     obs, expert = batch()
     own = made.policy()(obs)  # before the step
-    squared = ((own - expert) ** 2).mean(1)
-    counted = squared if weights is None else squared[torch.tensor(weights) > 0]
-    loss = made.learn(obs, expert, 0.0, None if weights is None else torch.tensor(weights))
-    assert loss.item() == pytest.approx(counted.mean().item() if len(counted) else 0.0, rel=1e-4)
+    of_sample = LOSSES[loss](own - expert).mean(1)
+    counted = of_sample if weights is None else of_sample[torch.tensor(weights) > 0]
+    found = made.learn(obs, expert, 0.0, None if weights is None else torch.tensor(weights))
+    assert found.item() == pytest.approx(counted.mean().item() if len(counted) else 0.0, rel=1e-4)
 
 
 @pytest.mark.parametrize(("progress", "rate"), [(0.0, 1e-2), (0.5, 5.5e-3), (1.0, 1e-3)])
@@ -46,19 +52,34 @@ def test_adams_first_step_is_as_long_as_the_learning_rate(progress, rate):
     assert change.max().item() == pytest.approx(rate, rel=0.01)
 
 
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("weights", [None, [0.0, 1.0, 0.0, 1.0, 0.0]])
-def test_the_step_descends_the_loss_by_autograd(weights):
-    made = regression(max_grad_norm=1e9)
+def test_the_step_descends_the_loss_by_autograd(weights, loss):
+    made = regression(max_grad_norm=1e9, loss=loss)
     obs, expert = batch()
     policy = made.policy().requires_grad_(True)
     share = torch.ones(5) if weights is None else torch.tensor(weights)
     x = (obs - policy.get_buffer("normalize.mean")) / policy.get_buffer("normalize.std")
     for i, layer in enumerate(layers_of(policy)):
         x = torch.nn.functional.linear(x if i == 0 else x.tanh(), *layer)
-    (((x - expert) ** 2).mean(1) * share / share.sum()).sum().backward()
+    (LOSSES[loss](x - expert).mean(1) * share / share.sum()).sum().backward()
     made.learn(obs, expert, 0.0, None if weights is None else share)
     wanted = torch.cat([p.grad.T.flatten() if p.dim() == 2 else p.grad for p in policy.parameters()])
     torch.testing.assert_close(made._gradients[0].sort().values, wanted.sort().values, rtol=1e-4, atol=1e-7)
+
+
+def test_a_student_of_a_teacher_that_does_one_thing_or_the_other():
+    chance = torch.Generator().manual_seed(3)
+    found = {}
+    for loss in LOSSES:
+        made = regression(loss=loss, learning_rate=0.02)
+        for _ in range(400):
+            obs = torch.zeros(256, 3)
+            often = torch.rand(256, 1, generator=chance) < 0.75
+            made.learn(obs, torch.where(often, 0.8, -0.4).expand(256, 2), 0.0)
+        found[loss] = made.act(torch.zeros(1, 1, 3)).mean().item()
+    assert found["squared"] == pytest.approx(0.75 * 0.8 - 0.25 * 0.4, abs=0.1), "the mean of both"
+    assert found["absolute"] == pytest.approx(0.8, abs=0.1), "the more frequent one"
 
 
 def test_actions_stay_in_their_range_and_an_untrained_policy_is_neutral():
