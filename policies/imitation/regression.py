@@ -39,8 +39,8 @@ class RegressionConfig(EncoderConfig):
     max_grad_norm: float = 1.0
     """Limit of the gradient's norm."""
     loss: Literal["squared", "absolute"] = "squared"
-    """Of an action, its squared or its absolute error. Where a teacher does one thing or the other, which the student cannot tell,
-    the squared error makes it do something between, the absolute one what is more frequent."""
+    """Of an action, its squared or its absolute error. Where a teacher does one thing or another and the student cannot tell
+    which, the squared error makes it do something between, the absolute one what is more frequent."""
 
     def __post_init__(self) -> None:
         check_types(self)
