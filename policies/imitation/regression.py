@@ -35,7 +35,9 @@ class RegressionConfig(EncoderConfig):
     obs_clip: float = 10.0
     """Limit of the normalized observations."""
     learning_rate: float = 1e-3
-    """Learning rate of Adam at the start; it falls linearly to a tenth at the end of the training."""
+    """Learning rate of Adam at the start; it falls linearly."""
+    final_rate: float = 0.1
+    """Share of the learning rate at the end of the training, 0 to 1."""
     max_grad_norm: float = 1.0
     """Limit of the gradient's norm."""
     loss: Literal["squared", "absolute"] = "squared"
@@ -47,6 +49,7 @@ class RegressionConfig(EncoderConfig):
         super().__post_init__()
         check_bounds(self, ("batch", "hidden"), 1)
         check_bounds(self, ("learning_rate", "max_grad_norm", "obs_clip"), 0.0, exclude_low=True)
+        check_bounds(self, ("final_rate",), 0.0, 1.0)
 
 
 class ActionRegression:
@@ -102,7 +105,7 @@ class ActionRegression:
         slope = 2.0 * error if self.config.loss == "squared" else error.sign()
         self._gradients.zero_()
         self._network.backward(slope.mul_(share / error.shape[-1]))
-        rate = self.config.learning_rate * (1.0 - 0.9 * progress)
+        rate = self.config.learning_rate * (1.0 - (1.0 - self.config.final_rate) * progress)
         self._adam.step(torch.full((1, 1), rate, device=obs.device))
         return loss
 

@@ -202,7 +202,13 @@ def test_misfits_are_refused():
         dagger.act(env.reset()[0])
     with pytest.raises(RookeryError, match="needs a teacher"):
         DAgger(env, CONFIG)
-    for name, value in (("keep_rollouts", 0), ("teacher_share", 1.5), ("batch", 0), ("learning_rate", 0.0)):
+    for name, value in (
+        ("keep_rollouts", 0),
+        ("teacher_share", 1.5),
+        ("batch", 0),
+        ("learning_rate", 0.0),
+        ("final_rate", 1.5),
+    ):
         with pytest.raises(RookeryError, match=f"{name} is {value}"):
             DAggerConfig(**{name: value})
 

@@ -42,9 +42,12 @@ def test_the_loss_is_the_mean_of_the_samples_that_count(weights, loss):
     assert found.item() == pytest.approx(counted.mean().item() if len(counted) else 0.0, rel=1e-4)
 
 
-@pytest.mark.parametrize(("progress", "rate"), [(0.0, 1e-2), (0.5, 5.5e-3), (1.0, 1e-3)])
-def test_adams_first_step_is_as_long_as_the_learning_rate(progress, rate):
-    made = regression(learning_rate=1e-2)
+@pytest.mark.parametrize(
+    ("progress", "final", "rate"),
+    [(0.0, 0.1, 1e-2), (0.5, 0.1, 5.5e-3), (1.0, 0.1, 1e-3), (0.5, 0.0, 5e-3), (1.0, 1.0, 1e-2)],
+)
+def test_adams_first_step_is_as_long_as_the_learning_rate(progress, final, rate):
+    made = regression(learning_rate=1e-2, final_rate=final)
     obs, expert = batch()
     before = made.state_dict()["parameters"].clone()
     made.learn(obs, expert, progress)
