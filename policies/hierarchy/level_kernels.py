@@ -16,7 +16,6 @@ from rookery.policies.stages.chain import Leaf
 from rookery.policies.stages.command import CommandPart, CommandStage
 from rookery.policies.stages.decide import Switch
 from rookery.policies.stages.normalize import Normalize
-from rookery.policies.stages.part import StageModule
 from rookery.policies.stages.torch_chain import ChainModule
 from rookery.sim.random_kernels import inlined, kernel
 
@@ -234,14 +233,13 @@ class CompiledCommands:
         self._of = np.array([n for n, case in enumerate(numbers) for _ in case], np.int64)
         nodes = policy.chain.nodes
         node = nodes[1] if len(nodes) > 1 else None
-        self._normalizer: StageModule | None = None
-        self._limit = np.float32(np.inf)
+        self.links = 1
+        self._norm = (_NONE, _NONE, np.float32(np.inf))
         if isinstance(node, Leaf) and isinstance(node.stage, Normalize):
             part = policy.part(node.name)
-            assert isinstance(part, StageModule)
-            self._normalizer = part
-            self._limit = np.float32(node.stage.clip)
-        self.links = 1 if self._normalizer is None else 2
+            # statistics that a skill learns are written into these very buffers
+            self._norm = (part.get_buffer("mean").numpy(), part.get_buffer("std").numpy(), np.float32(node.stage.clip))
+            self.links = 2
         self._last = len(nodes) == self.links
         self._put_buffer(0)
 
@@ -261,11 +259,9 @@ class CompiledCommands:
         self._array = self._out.numpy()
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """What the policy's other links get [R, out], for rows [R, in], contiguous float32 of the processor. Where there are
+        """Inputs [R, out] of the policy's other links, for rows [R, in], contiguous float32 of the processor. Where there are
         others, the next call writes over it."""
         if self._last or len(self._out) != len(rows):
             self._put_buffer(len(rows))
-        norm = self._normalizer
-        mean, std = (_NONE, _NONE) if norm is None else (norm.mean.detach().numpy(), norm.std.detach().numpy())
-        command(rows.numpy(), self._place, self._numbers, self._of, self._at, mean, std, self._limit, self._array)
+        command(rows.numpy(), self._place, self._numbers, self._of, self._at, *self._norm, self._array)
         return self._out
