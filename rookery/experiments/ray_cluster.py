@@ -71,29 +71,23 @@ def has_token() -> bool:
 
 
 @contextlib.contextmanager
-def _unstopped() -> Iterator[None]:
-    """Ctrl-C is not heard: what was done must not end as interrupted since its processes are just being ended."""
+def _handlers_kept(*ignored: signal.Signals) -> Iterator[None]:
+    """Put the handlers of signals back at the end: Ray takes their place, prints a trace of memory addresses, and the process
+    aborts.
+
+    Args:
+        ignored: signals that are not heard until then.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    heard = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, heard)
-
-
-@contextlib.contextmanager
-def _hearing_signals() -> Iterator[None]:
-    """Put the handlers of signals back: Ray takes their place, prints a trace of memory addresses, and the process aborts."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in heard.items():
+        for number, handler in kept.items():
             signal.signal(number, handler)
 
 
@@ -148,7 +142,7 @@ class Cluster:
             if len(tempfile.gettempdir()) > LONGEST_FOLDER and "RAY_TMPDIR" not in os.environ:
                 own["_temp_dir"] = "/tmp/ray"
             try:
-                with _hearing_signals():
+                with _handlers_kept():
                     ray.init(address="local", include_dashboard=False, **own, **quiet)
             except Exception as error:  # of several kinds, by what is missing
                 reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -158,7 +152,7 @@ class Cluster:
             return self
         self._check_address()
         try:
-            with _hearing_signals():
+            with _handlers_kept():
                 ray.init(address=self.address, **quiet)
         except Exception as error:  # of several kinds, by what answers there
             if self.address == "auto":
@@ -185,7 +179,8 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with _unstopped():
+        # what was done must not end as interrupted since its processes are just being ended
+        with _handlers_kept(signal.SIGINT):
             self._ray.shutdown()
 
     def _check_address(self) -> None:
