@@ -222,7 +222,7 @@ class PPO(Algorithm):
             who = (self._of(learner, what) for what in ("active", "deciding"))
             samples = learner.samples(last, self._context.get("state"), *who)
             sums = self._learn_epochs(learner, samples)
-            means = (sums / (self.config.epochs * self.config.minibatches)).mean(1)
+            means = (sums / (self.config.epochs * max(1, learner.minibatches(samples)))).mean(1)
             for figure, mean in zip(FIGURES, means, strict=True):
                 if figure != "estimator_loss" or learner.estimator is not None:
                     figures[f"{name}/{figure}"] = mean
@@ -244,14 +244,15 @@ class PPO(Algorithm):
         """All epochs of minibatches; returns the sums of FIGURES over minibatches, [5, G]."""
         c = self.config
         sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
-        if self.skills is not None and not self.skills.high_level_learns(self.updates):
+        minibatches = learner.minibatches(samples)
+        if not minibatches or (self.skills is not None and not self.skills.high_level_learns(self.updates)):
             return sums
         for epoch in range(c.epochs):
             before = sums.clone()
             for batch, rows, count in learner.epoch(samples, self._generator):
                 sums += self.learn(learner, batch, rows, count)
             if c.schedule == "adaptive" and not self.policy_frozen:
-                approx_kl = self.reduction.sum((sums - before)[FIGURES.index("approx_kl")]) / c.minibatches
+                approx_kl = self.reduction.sum((sums - before)[FIGURES.index("approx_kl")]) / minibatches
                 adapt_learning_rate(c, learner, approx_kl, last=epoch == c.epochs - 1)
         return self.reduction.sum(sums)
 

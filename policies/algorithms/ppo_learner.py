@@ -327,13 +327,18 @@ class GroupLearner:
             self.reference.compare(self, samples)
         return samples
 
+    def minibatches(self, samples: Samples) -> int:
+        """Minibatches of an epoch: one for each sample where there are fewer of these."""
+        return min(self.config.minibatches, samples.action.shape[1] // self.sequence * self.reduction.size)
+
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice, int | Tensor]]:
         """Shuffle, then give the minibatches: the shuffled samples, the rows of each, and how many of all processes count in
         it, [G, 1] or one number."""
         count, size = samples.action.shape[1], self.reduction.size
         units = count // self.sequence * size
         order = torch.randperm(units, generator=generator, device=self.device)
-        ends = [units * i // self.config.minibatches for i in range(self.config.minibatches + 1)]
+        number = self.minibatches(samples)
+        ends = [units * i // number for i in range(number + 1)]
         own = ends
         if size > 1:
             worlds, each = self.rollout.reward.shape[1], self.spec.count // self.sets

@@ -251,11 +251,6 @@ class OptionLearner(GroupLearner):
         credit = option_credit(options, denormalize(value)[0], c.lam)
         over = indices(~credit.open)
         self._carry(rows, credit)
-        if len(over) < c.minibatches:
-            raise RookeryError(
-                f"{len(over)} decisions in {c.rollout_steps} control steps cannot make {c.minibatches} minibatches: give more "
-                "worlds, longer rollouts (--rollout-steps), or options that end sooner (every)."
-            )
         return self._samples(rows, over, critic_input, value, credit, denormalize)
 
     def _samples(
@@ -267,24 +262,26 @@ class OptionLearner(GroupLearner):
         credit: Credit,
         denormalize: Any,
     ) -> Samples:
-        """The decisions `over` as samples."""
+        """The decisions `over` as samples; none where every option goes on."""
         advantage = credit.advantage[over].unsqueeze(0)
         returns = advantage + denormalize(value)[:, over]
-        mean, std = moments(advantage, None, self.reduction)
-        deviation = moments(returns, None, self.reduction)[1].clamp(min=1e-8)
-        self.explained_variance = 1.0 - (std / deviation).square().mean()
-        if self.config.normalize_advantages:
-            advantage = (advantage - mean) / (std + 1e-8)
-        if self.returns is not None:
-            self.returns.update(returns)
-            returns = self.returns.normalize(returns)
+        self.explained_variance = torch.zeros((), device=self.device)
+        if len(over):
+            mean, std = moments(advantage, None, self.reduction)
+            deviation = moments(returns, None, self.reduction)[1].clamp(min=1e-8)
+            self.explained_variance = 1.0 - (std / deviation).square().mean()
+            if self.config.normalize_advantages:
+                advantage = (advantage - mean) / (std + 1e-8)
+            if self.returns is not None:
+                self.returns.update(returns)
+                returns = self.returns.normalize(returns)
         seen = critic_input[:, over]
         actor_input = seen
         if not self._one_input:
             obs = rows["observation"][over].unsqueeze(0)
             actor_input = obs[..., obs.shape[-1] - self.actor_inputs :]
         options = rows.get("choice_log_probs")
-        self._learned = None if options is None else options[over]
+        self._learned = None if options is None else options[over if len(over) else ...]
         out = Samples(
             actor_input, seen, rows["action"][over].unsqueeze(0), rows["log_prob"][over].unsqueeze(0), advantage, returns,
             value[:, over], None, choice_log_probs=None if options is None else options[over].unsqueeze(0),

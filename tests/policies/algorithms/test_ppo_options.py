@@ -229,11 +229,38 @@ def test_what_cannot_be_learned_is_refused() -> None:
         PPO(Amid(), PPOConfig(memory="gru"))
     with pytest.raises(RookeryError, match="share their weights"):
         PPO(Amid(agents=2), PPOConfig(share=False))
-    ppo = PPO(Amid(num_envs=2), PPOConfig(rollout_steps=3, minibatches=6))
+
+
+def test_fewer_options_than_minibatches_make_one_each() -> None:
+    found = []
+    for minibatches in (2, 6):
+        ppo = PPO(Amid(num_envs=2), PPOConfig(rollout_steps=3, minibatches=minibatches, hidden=(4,)), seed=5)
+        obs, _ = ppo.env.reset()
+        collect(ppo, ppo.env, obs, 3)
+        before = ppo.learners["point"].parameters.clone()
+        figures = ppo.update(0.0)
+        found.append((ppo.learners["point"].parameters.clone(), figures))
+        assert not torch.equal(before, found[-1][0])
+    assert torch.equal(found[0][0], found[1][0]) and found[0][1] == found[1][1]
+
+
+def test_a_rollout_in_which_no_option_ends_changes_nothing() -> None:
+    config = PPOConfig(
+        rollout_steps=2, minibatches=2, hidden=(4,), schedule="adaptive", normalize_values=True, learning_rate=1e-3
+    )
+    ppo = PPO(Amid(num_envs=2), config)
     obs, _ = ppo.env.reset()
-    collect(ppo, ppo.env, obs, 3)
-    with pytest.raises(RookeryError, match="decisions in 3 control steps cannot make 6 minibatches"):
-        ppo.update(0.0)
+    learner = ppo.learners["point"]
+    changed = []
+    for _ in range(6):
+        before = learner.parameters.clone(), learner.learning_rate.clone()
+        obs = collect(ppo, ppo.env, obs, 2)
+        figures = ppo.update(0.0)
+        assert all(math.isfinite(x) for x in figures.values()), figures
+        changed.append(not torch.equal(before[0], learner.parameters))
+        if not changed[-1]:
+            assert torch.equal(before[1], learner.learning_rate) and figures["point/policy_loss"] == 0.0
+    assert changed == [False, True, True, False, True, True]  # decisions at every third step
 
 
 @pytest.mark.parametrize(
