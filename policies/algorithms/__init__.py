@@ -34,6 +34,7 @@ class AlgorithmEntry:
         optional: those that may be left out.
         run: settings of a run in place of those in a task's preset for another algorithm, with total_steps.
         shared: settings that it takes from that other algorithm, so that one can go on from the policy of the other.
+        starts: whether it can start from a stored policy.
     """
 
     cls: str
@@ -42,6 +43,7 @@ class AlgorithmEntry:
     optional: tuple[str, ...] = ()
     run: Mapping[str, Any] = field(default_factory=dict)
     shared: tuple[str, ...] = ()
+    starts: bool = False
 
     def load(self) -> type[Algorithm]:
         """The algorithm's class."""
@@ -55,7 +57,9 @@ class AlgorithmEntry:
 _OFF_POLICY = {"num_envs": 8, "total_steps": 1_000_000}  # many updates from few worlds
 
 ALGORITHMS = {
-    "ppo": AlgorithmEntry("rookery.policies.algorithms.ppo:PPO", "rookery.policies.algorithms.ppo_config:PPOConfig"),
+    "ppo": AlgorithmEntry(
+        "rookery.policies.algorithms.ppo:PPO", "rookery.policies.algorithms.ppo_config:PPOConfig", starts=True
+    ),
     "sac": AlgorithmEntry(
         "rookery.policies.algorithms.sac:SAC",
         "rookery.policies.algorithms.sac_config:SACConfig",
@@ -72,12 +76,14 @@ ALGORITHMS = {
         "rookery.policies.imitation.dagger:DAgger",
         inputs=("teacher",),
         shared=("hidden", "activation", "learning_rate", "rollout_steps"),
+        starts=True,
     ),
     "bc": AlgorithmEntry(
         "rookery.policies.imitation.behavior_cloning:BehaviorCloning",
         inputs=("dataset",),
         run={"num_envs": 1, "total_steps": 2_000_000, "randomize": "none"},  # it steps no world
         shared=("hidden", "activation", "learning_rate"),
+        starts=True,
     ),
 }
 

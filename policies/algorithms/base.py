@@ -17,7 +17,8 @@ buffers, optimizers and its random generator. An algorithm that learns from a da
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from torch import Tensor
 
@@ -25,6 +26,9 @@ from rookery.policies.policy import Policy
 from rookery.policies.training.reduction import ALONE, Reduction
 from rookery.policies.training.roles import ONE, Roles
 from rookery.sim.env import Env, StepResult
+
+if TYPE_CHECKING:
+    from rookery.policies.training.starting import Starting
 
 __all__ = ["Algorithm"]
 
@@ -103,6 +107,10 @@ class Algorithm(abc.ABC):
     @abc.abstractmethod
     def policies(self) -> dict[str, Policy]:
         """The deterministic policies as they are now, by group, or "<group>_<i>" by agent where not all share their weights."""
+
+    def starting(self) -> Mapping[str, Starting]:
+        """Networks that stored policies can be put into before anything is learned, by group; none where it starts afresh."""
+        return {}
 
     @abc.abstractmethod
     def state_dict(self) -> dict[str, Tensor]:

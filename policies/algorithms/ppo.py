@@ -43,6 +43,7 @@ from rookery.sim.threads import one_thread_each
 
 if TYPE_CHECKING:
     from rookery.policies.hierarchy.learned_skills import LearnedSkills
+    from rookery.policies.training.starting import Starting
 
 __all__ = ["PPO", "PPOConfig"]
 
@@ -221,9 +222,7 @@ class PPO(Algorithm):
             last = learner.own(self._last_obs[learner.members.group])
             who = (self._of(learner, what) for what in ("active", "deciding"))
             samples = learner.samples(last, self._context.get("state"), *who)
-            sums = self._learn_epochs(learner, samples)
-            means = (sums / (self.config.epochs * max(1, learner.minibatches(samples)))).mean(1)
-            for figure, mean in zip(FIGURES, means, strict=True):
+            for figure, mean in zip(FIGURES, self._learn_epochs(learner, samples).mean(1), strict=True):
                 if figure != "estimator_loss" or learner.estimator is not None:
                     figures[f"{name}/{figure}"] = mean
             if learner.log_std.numel():
@@ -241,7 +240,7 @@ class PPO(Algorithm):
         return dict(zip(figures, values, strict=True)) | below
 
     def _learn_epochs(self, learner: GroupLearner, samples: Samples) -> Tensor:
-        """All epochs of minibatches; returns the sums of FIGURES over minibatches, [5, G]."""
+        """All epochs of minibatches; returns the means of FIGURES over minibatches, [5, G]."""
         c = self.config
         sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
         minibatches = learner.minibatches(samples)
@@ -254,7 +253,7 @@ class PPO(Algorithm):
             if c.schedule == "adaptive" and not self.policy_frozen:
                 approx_kl = self.reduction.sum((sums - before)[FIGURES.index("approx_kl")]) / minibatches
                 adapt_learning_rate(c, learner, approx_kl, last=epoch == c.epochs - 1)
-        return self.reduction.sum(sums)
+        return self.reduction.sum(sums) / (c.epochs * minibatches)
 
     def learn(self, learner: GroupLearner, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
         """One optimizer step on the minibatch `rows`, in which `count` samples count, [G, 1] or one number; returns FIGURES of
@@ -342,6 +341,9 @@ class PPO(Algorithm):
         return self.updates < self.config.critic_warmup
 
     # Keeping
+
+    def starting(self) -> Mapping[str, Starting]:
+        return self.learners
 
     def policies(self) -> dict[str, Policy]:
         return {name: policy for learner in self.learners.values() for name, policy in policies_of(learner).items()}

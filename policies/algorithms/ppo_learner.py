@@ -102,8 +102,7 @@ class GroupLearner:
                 f"{units} {what} cannot make {config.minibatches} minibatches: ask for fewer or more worlds."
             )
         cpu = device.type == "cpu"
-        chunk = CHUNK_SEQUENCES * self.sequence if remembers else CHUNK_ROWS
-        self.chunk = chunk if cpu else rows
+        self.chunk = (CHUNK_SEQUENCES * self.sequence if remembers else CHUNK_ROWS) if cpu else rows
         most = min(rows // config.minibatches // WORKER_ROWS, units // config.minibatches)
         threads = min(torch.get_num_threads(), most) if cpu else 1
         self._make_networks(state_size, max(1, threads), generator)
@@ -264,10 +263,9 @@ class GroupLearner:
         roll = self.rollout
         group = self.members.group
         reward = self.own(reward)
-        want = roll.reward.shape[1:]
-        if reward.shape != want:
+        if reward.shape != roll.reward.shape[1:]:
             raise RookeryError(
-                f"group {group!r} has rewards of shape {tuple(reward.shape)}, and PPO takes {tuple(want)}: "
+                f"group {group!r} has rewards of shape {tuple(reward.shape)}, and PPO takes {tuple(roll.reward.shape[1:])}: "
                 "give a vector reward's weights to rookery.sim.envs.scalarize.LinearScalarization, or sum its terms."
             )
         roll.put_outcome(t, reward, terminated, truncated)
@@ -327,6 +325,13 @@ class GroupLearner:
             self.reference.compare(self, samples)
         return samples
 
+    def begun(self) -> None:
+        """Hold near to the policy that has been put in, where that is asked for, and see that it acts alike left and right."""
+        if self.reference is not None:
+            self.reference.take(self.parameters)
+        if self.symmetry is not None and not self.symmetry.holds(self.parameters):
+            raise RookeryError("the policy to start from does not act alike left and right: leave mirror out.")
+
     def minibatches(self, samples: Samples) -> int:
         """Minibatches of an epoch: one for each sample where there are fewer of these."""
         return min(self.config.minibatches, samples.action.shape[1] // self.sequence * self.reduction.size)
@@ -334,10 +339,9 @@ class GroupLearner:
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice, int | Tensor]]:
         """Shuffle, then give the minibatches: the shuffled samples, the rows of each, and how many of all processes count in
         it, [G, 1] or one number."""
-        count, size = samples.action.shape[1], self.reduction.size
+        count, size, number = samples.action.shape[1], self.reduction.size, self.minibatches(samples)
         units = count // self.sequence * size
         order = torch.randperm(units, generator=generator, device=self.device)
-        number = self.minibatches(samples)
         ends = [units * i // number for i in range(number + 1)]
         own = ends
         if size > 1:

@@ -20,6 +20,7 @@ from rookery.policies.datasets.dataset import Dataset
 from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.policies.training.starting import Starting
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
@@ -96,8 +97,8 @@ class BehaviorCloning(Algorithm):
             for batch in self.data.transitions(
                 self.config.batch, group=name, episodes=self.training_episodes, shuffle=False
             ):
-                network.norm.record(batch.observation.to(self.env.device))
-            network.norm.commit()
+                network.observations.record(batch.observation.to(self.env.device))
+            network.observations.commit()
 
     def _split(self) -> tuple[list[int], list[int]]:
         """Episodes to learn from and episodes to measure on."""
@@ -146,6 +147,9 @@ class BehaviorCloning(Algorithm):
             figures[f"{name}/error"] = mean_squared_error(network.policy(), self.data, name, episodes)
         self.epoch += 1
         return figures
+
+    def starting(self) -> Mapping[str, Starting]:
+        return self.networks
 
     def policies(self) -> dict[str, Policy]:
         """Policies as learnt so far, by group."""

@@ -20,6 +20,7 @@ from rookery.policies.imitation.regression import ActionRegression, RegressionCo
 from rookery.policies.imitation.teacher import Teacher
 from rookery.policies.policy import Policy
 from rookery.policies.storage.prefix import check_state, prefixed
+from rookery.policies.training.starting import Starting
 from rookery.sim.actions import require_numbers
 from rookery.sim.buffers import under
 from rookery.sim.env import Env, StepResult
@@ -154,6 +155,9 @@ class DAgger(Algorithm):
         values = torch.stack(list(figures.values())).tolist()  # the one wait for the device
         return dict(zip(figures, values, strict=True))
 
+    def starting(self) -> Mapping[str, Starting]:
+        return {name: student.network for name, student in self.students.items()}
+
     def policies(self) -> dict[str, Policy]:
         """The students by group."""
         return {name: student.network.policy() for name, student in self.students.items()}
@@ -217,14 +221,14 @@ class Student:
 
     def store(self, row: int, t: int, obs: Tensor, expert_actions: Tensor, active: Tensor | None) -> None:
         """Keep one control step of rollout `row`."""
-        self.network.norm.record(obs, active)
+        self.network.observations.record(obs, active)
         self.observation[row, t] = obs
         self.expert_actions[row, t] = expert_actions
         self.weights[row, t] = 1.0 if active is None else active.float()
 
     def learn(self, stored: int, progress: float, generator: torch.Generator) -> Tensor:
         """Regress the samples of the `stored` rollouts; the mean loss, a scalar."""
-        self.network.norm.commit()
+        self.network.observations.commit()
         observation = self.observation[:stored].flatten(0, -2)
         expert_actions = self.expert_actions[:stored].flatten(0, -2)
         weights = self.weights[:stored].flatten()

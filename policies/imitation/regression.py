@@ -62,28 +62,37 @@ class ActionRegression:
         device: where tensors are.
 
     Attributes:
-        norm: observation normalizer; the caller records samples in it and commits them.
+        actor, chains, spec, sets: see `rookery.policies.training.warm_start.Starting`.
+        observations: their normalizer; the caller records samples in it and commits them.
 
     Raises:
         RookeryError: a picture is too small for the encoder.
     """
 
+    sets = 1
+
     def __init__(
         self, group: Group, config: RegressionConfig, initial: torch.Generator, device: str | torch.device = "cpu"
     ) -> None:
         self.config = config
-        self._chains = policy_chains(config, group)
-        self._parameters = torch.zeros(1, weight_count(self._chains.actor), device=device)
+        self.spec = group
+        self.device = torch.device(device)
+        self.chains = policy_chains(config, group)
+        self.actor_inputs = self.chains.actor_inputs
+        self._parameters = torch.zeros(1, weight_count(self.chains.actor), device=device)
         self._gradients = torch.zeros_like(self._parameters)
-        self._network = build(self._chains.actor, self._parameters, self._gradients)
+        self.actor = build(self.chains.actor, self._parameters, self._gradients)
         # A small last layer around the neutral action: an untrained policy keeps a robot at rest.
-        self._network.initialize(initial, 0.01, torch.tensor(group.action.neutral))
+        self.actor.initialize(initial, 0.01, torch.tensor(group.action.neutral))
         self._adam = Adam(self._parameters, self._gradients, config.max_grad_norm)
-        self.norm = observation_norm(config, group, device)
+        self.observations = observation_norm(config, group, device)
+
+    def begun(self) -> None:
+        """See `Starting`."""
 
     def act(self, obs: Tensor) -> Tensor:
         """Actions [N, A, D] in [-1, 1] for observations [N, A, O]."""
-        return self._network.forward_agents(self.norm.normalize(obs)).clamp(-1.0, 1.0)
+        return self.actor.forward_agents(self.observations.normalize(obs)).clamp(-1.0, 1.0)
 
     def learn(self, obs: Tensor, expert_actions: Tensor, progress: float, weights: Tensor | None = None) -> Tensor:
         """One optimizer step.
@@ -99,30 +108,30 @@ class ActionRegression:
         """
         weights = torch.ones(len(obs), device=obs.device) if weights is None else weights
         share = (weights / weights.sum().clamp(min=1.0)).unsqueeze(1)
-        error = self._network.forward(self.norm.normalize(obs).unsqueeze(0)).sub_(expert_actions)
+        error = self.actor.forward(self.observations.normalize(obs).unsqueeze(0)).sub_(expert_actions)
         of_action = error.square() if self.config.loss == "squared" else error.abs()
         loss = (of_action * share).sum() / error.shape[-1]
         slope = 2.0 * error if self.config.loss == "squared" else error.sign()
         self._gradients.zero_()
-        self._network.backward(slope.mul_(share / error.shape[-1]))
+        self.actor.backward(slope.mul_(share / error.shape[-1]))
         rate = self.config.learning_rate * (1.0 - (1.0 - self.config.final_rate) * progress)
         self._adam.step(torch.full((1, 1), rate, device=obs.device))
         return loss
 
     def policy(self) -> Policy:
         """The policy as learnt so far."""
-        out = Policy(self._chains.policy)
-        put_statistics(out, "normalize", self.norm)
-        self._network.write_to(out.parameters(), 0)
+        out = Policy(self.chains.policy)
+        put_statistics(out, "normalize", self.observations)
+        self.actor.write_to(out.parameters(), 0)
         return out.eval()
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights, optimizer and normalizer."""
         state = {"parameters": self._parameters}
-        return state | prefixed("adam", self._adam.state_dict()) | prefixed("norm", self.norm.state_dict())
+        return state | prefixed("adam", self._adam.state_dict()) | prefixed("norm", self.observations.state_dict())
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from a checked state."""
         self._parameters.copy_(state["parameters"])
         self._adam.load_state_dict(under("adam", state))
-        self.norm.load_state_dict(under("norm", state))
+        self.observations.load_state_dict(under("norm", state))

@@ -15,14 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from rookery.policies.algorithms.chains import pictures_in
-from rookery.policies.algorithms.ppo import PPO
-from rookery.policies.algorithms.ppo_config import PPOConfig
-from rookery.policies.algorithms.ppo_learner import GroupLearner
 from rookery.policies.nn.encoder import Encoded
 from rookery.policies.nn.network import Network
 from rookery.policies.policy import Layer, Policy, layers_of
@@ -36,8 +34,12 @@ from rookery.policies.stages.squash import Squash
 from rookery.sim.errors import RookeryError
 from rookery.sim.specs import ActionSpec, Group
 
+if TYPE_CHECKING:
+    from rookery.policies.algorithms.base import Algorithm
+    from rookery.policies.training.starting import Starting
 
-def with_limit_of(config: PPOConfig, policies: Mapping[str, Policy]) -> PPOConfig:
+
+def with_limit_of(config: Any, policies: Mapping[str, Policy]) -> Any:
     """The settings of a training that starts from stored policies: normalized observations are limited as there.
 
     A normalizer with the usual limit may be folded into the first layer of a learner of raw observations, since hardly anything
@@ -55,26 +57,35 @@ def with_limit_of(config: PPOConfig, policies: Mapping[str, Policy]) -> PPOConfi
         shown = ", ".join(f"{limit} in {name}" for name, limit in limits.items())
         raise RookeryError(f"the policies to start from have other limits of observations each, {shown}: start afresh.")
     (limit,) = set(limits.values())
-    if config.obs_clip not in (limit, PPOConfig.obs_clip):
+    usual = type(config).obs_clip
+    if config.obs_clip not in (limit, usual):
         raise RookeryError(
             f"the policy to start from limits normalized observations to {limit}, and obs_clip is {config.obs_clip}: leave "
             "obs_clip out."
         )
-    if limit == PPOConfig.obs_clip:
+    if limit == usual:
         return config
-    normalizes = config.normalize_observations or any(map(_normalizes, policies.values()))
-    return replace(config, obs_clip=limit, normalize_observations=normalizes)
+    more = {}
+    if not _keeps_normalizer(config):
+        more["normalize_observations"] = any(map(_normalizes, policies.values()))
+    return replace(config, obs_clip=limit, **more)
 
 
-def _check_limit(config: PPOConfig, policy: Policy) -> None:
+def _keeps_normalizer(config: Any) -> bool:
+    """True where the settings normalize observations; those of imitation always do."""
+    return bool(getattr(config, "normalize_observations", True))
+
+
+def _check_limit(config: Any, policy: Policy) -> None:
     """Refuse settings under which the policy's observations would be limited otherwise; see `with_limit_of`."""
     limit = _limit(policy)
-    folded = _normalizes(policy) and not config.normalize_observations
-    if limit != config.obs_clip or (folded and limit != PPOConfig.obs_clip):
+    keeps = _keeps_normalizer(config)
+    folded = _normalizes(policy) and not keeps
+    if limit != config.obs_clip or (folded and limit != type(config).obs_clip):
         raise RookeryError(
             f"the policy to start from limits normalized observations to {limit}, and this one "
             f"{'raw' if folded else 'normalized'} ones to {config.obs_clip}: give obs_clip={limit} and "
-            f"normalize_observations={str(config.normalize_observations or folded).lower()}."
+            f"normalize_observations={str(keeps or folded).lower()}."
         )
 
 
@@ -92,11 +103,11 @@ def _normalizes(policy: Policy) -> bool:
 
 
 @torch.no_grad()
-def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group]) -> None:
-    """Put stored policies into a PPO that has not begun.
+def warm_start(algorithm: Algorithm, policies: dict[str, Policy], groups: Mapping[str, Group]) -> None:
+    """Put stored policies into an algorithm that has not begun.
 
     Args:
-        ppo: changed in place.
+        algorithm: changed in place; one that can start from policies.
         policies: by group.
         groups: of the task that they were trained in; their terms name the inputs.
 
@@ -104,24 +115,22 @@ def warm_start(ppo: PPO, policies: dict[str, Policy], groups: Mapping[str, Group
         RookeryError: a group, an action kind or a network of another shape, or another limit of observations, see
             `with_limit_of`.
     """
-    for name, learner in ppo.learners.items():
+    for name, learner in algorithm.starting().items():
         policy = policies.get(name)
         stored = groups.get(name)
         if policy is None or stored is None:
             raise RookeryError(f"the policy to start from has no group {name!r}, it has {', '.join(policies)}.")
-        _check_limit(ppo.config, policy)
-        if _is_same(ppo.config, learner, policy, stored):
+        config = learner.config
+        _check_limit(config, policy)
+        if _is_same(config, learner, policy, stored):
             _copy(learner, policy)
         else:
-            _check_fit(ppo.config, learner, policy, stored)
-            _take_over(ppo.config, learner, policy, stored)
-        if learner.reference is not None:
-            learner.reference.take(learner.parameters)
-        if learner.symmetry is not None and not learner.symmetry.holds(learner.parameters):
-            raise RookeryError("the policy to start from does not act alike left and right: leave mirror out.")
+            _check_fit(config, learner, policy, stored)
+            _take_over(config, learner, policy, stored)
+        learner.begun()
 
 
-def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> bool:
+def _is_same(config: Any, learner: Starting, policy: Policy, stored: Group) -> bool:
     """True where a policy with an encoder of its own kind is this learner's, term by term.
 
     Raises:
@@ -132,14 +141,14 @@ def _is_same(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: G
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
     if not same or plain:
         return False
-    if _normalizes(policy) and not config.normalize_observations:
+    if _normalizes(policy) and not _keeps_normalizer(config):
         raise RookeryError(
             "the policy to start from normalizes its observations, and this one does not: give --normalize-observations."
         )
     return True
 
 
-def _copy(learner: GroupLearner, policy: Policy) -> None:
+def _copy(learner: Starting, policy: Policy) -> None:
     """Take over all weights, and fix the normalizer."""
     mean, std = (policy.get_buffer(f"normalize.{name}").to(learner.device) for name in ("mean", "std"))
     learner.observations.set_statistics(mean, std, torch.ones_like(mean, dtype=torch.bool))
@@ -171,9 +180,9 @@ def _shape(policy: Policy) -> _Shape:
     last = links[-1] if links else None
     if not isinstance(last, Perceptron) or links[:-1] != expected or not _is_plain_end(policy.chain.links[-1]):
         raise RookeryError(
-            "PPO starts only from a perceptron, perhaps behind convolutions, whose actions are clipped, or from the very same "
-            f"stages on the very same terms, and this policy has {policy.chain.words}: leave --init out, or take a policy of "
-            "PPO, imitation or cloning."
+            "a training starts only from a perceptron, perhaps behind convolutions, whose actions are clipped, or from the "
+            f"very same stages on the very same terms, and this policy has {policy.chain.words}: leave --init out, or take a "
+            "policy of PPO, imitation or cloning."
         )
     return _Shape(count, pictures, last)
 
@@ -185,19 +194,19 @@ def _is_plain_end(link: Link) -> bool:
     return isinstance(link, Choose) or (isinstance(link, Squash) and link.function == "clip")
 
 
-def _check_fit(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
+def _check_fit(config: Any, learner: Starting, policy: Policy, stored: Group) -> None:
     """Refuse a stored policy whose stages, frames or actions are not this learner's."""
     if policy.targets:
         raise RookeryError(
             "a policy with a state estimator cannot be taken over from another task: resume its own run, or start afresh."
         )
-    if policy.state_size or config.memory != "none":
+    if policy.state_size or getattr(config, "memory", "none") != "none":
         raise RookeryError(
             "a policy with memory cannot be taken over, nor one without into one with memory: resume its own run, or leave "
             "--init or --memory out."
         )
     old = _shape(policy)
-    if config.network or config.encoder not in ("none", "cnn"):
+    if getattr(config, "network", "") or config.encoder not in ("none", "cnn"):
         raise RookeryError(
             "a policy is taken over by a perceptron, perhaps behind convolutions, or by the very same stages on the very same "
             "terms: leave --init out, or give --network and --encoder as there."
@@ -236,7 +245,7 @@ def _components(action: ActionSpec) -> str:
     return ", ".join([*choices, f"{len(action.names)} numbers"])
 
 
-def _check_encoders(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
+def _check_encoders(config: Any, learner: Starting, policy: Policy, stored: Group) -> None:
     """Refuse pictures that do not go through the same convolutions, in as many frames."""
     old, new = _shape(policy).pictures, pictures_in(learner.chains.actor)
     if old is None or new is None:
@@ -260,19 +269,19 @@ def _check_encoders(config: PPOConfig, learner: GroupLearner, policy: Policy, st
         and (policy.get_buffer("normalize.std").view(-1, old.frame)[:, pixels] == 1.0).all()
     )
     scales = [[t.scale for t in g.observation if t.shape] for g in (stored, learner.spec)]
-    if not config.normalize_observations and not (plain and scales[0] == scales[1]):
+    if not _keeps_normalizer(config) and not (plain and scales[0] == scales[1]):
         raise RookeryError(
             "the policy to start from normalizes its pictures, and this one does not: give normalize_observations=true."
         )
 
 
-def _take_over(config: PPOConfig, learner: GroupLearner, policy: Policy, stored: Group) -> None:
+def _take_over(config: Any, learner: Starting, policy: Policy, stored: Group) -> None:
     """Copy the weights, the first layer's columns term by term, and fix the normalizer. Frames older than those of the
     stored policy begin with weights of zero."""
     first, *rest = layers_of(policy)
     shape = _shape(policy)
     old_mean, old_std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
-    normalizes = config.normalize_observations
+    normalizes = _keeps_normalizer(config)
     # Without a normalizer of its own, the learner has the stored one folded into the first layer.
     hidden = policy.observation_size - shape.actor_inputs  # components of frames that the network does not see
     weight, features = _unpacked(shape, first.weight)

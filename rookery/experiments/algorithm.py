@@ -16,8 +16,6 @@ from rookery.experiments.teacher import make_teacher
 from rookery.making import WorkerPart, check_division, full_config, made_with_skills, make, make_part
 from rookery.policies.algorithms import find_algorithm
 from rookery.policies.algorithms.base import Algorithm
-from rookery.policies.algorithms.ppo import PPO
-from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.hierarchy.hierarchy import high_level
 from rookery.policies.imitation.dagger import DAggerConfig
 from rookery.policies.policy import Policy
@@ -50,7 +48,6 @@ def begin(
     whole: dict[str, Policy] = {}
     groups: dict[str, Group] = {}
     if settings.init is not None:
-        assert isinstance(settings.algorithm_config, PPOConfig)  # RunSettings.check refuses --init with others
         policies, learned = open_run(Path(settings.init))
         groups = {name: group.spec for name, group in learned.groups.items()}
         whole = policies
@@ -66,7 +63,6 @@ def begin(
         algorithm.check_length(settings.runner.total_steps)
         _check_target(settings, algorithm.env)
         if settings.init is not None:
-            assert isinstance(algorithm, PPO)
             if settings.skills is not None:
                 refuse_other_skills(algorithm.env, whole, settings.init)
                 groups = dict(algorithm.env.groups)  # as `warm_start` finds by the sizes

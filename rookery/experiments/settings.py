@@ -8,7 +8,7 @@ from typing import Any
 
 import tomli_w
 
-from rookery.policies.algorithms import find_algorithm
+from rookery.policies.algorithms import ALGORITHMS, find_algorithm
 from rookery.policies.algorithms.checks import check_unused
 from rookery.policies.tracking.trackers import check_trackers
 from rookery.policies.training.settings import RunnerConfig
@@ -101,8 +101,11 @@ class RunSettings:
         check_trackers(self.runner.trackers)
         entry = find_algorithm(self.algorithm)
         inputs = entry.inputs
-        if self.init is not None and self.algorithm != "ppo":
-            raise RookeryError(f"--init RUN is for --algorithm ppo, and {self.algorithm} starts afresh: leave it out.")
+        if self.init is not None and not entry.starts:
+            able = ", ".join(name for name, other in ALGORITHMS.items() if other.starts)
+            raise RookeryError(
+                f"--init RUN is for --algorithm {able}, and {self.algorithm} starts afresh: leave it out."
+            )
         if self.skills is not None and self.algorithm != "ppo":
             raise RookeryError(
                 f"--skills FILE is for --algorithm ppo, and {self.algorithm} learns from every control step."

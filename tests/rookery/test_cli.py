@@ -123,8 +123,8 @@ def test_process_exit_codes():
             "the replay memory of 1,000,000,000,000 control steps would take",
         ),
         (
-            "train drone-hover --algorithm dagger --init drone-hover",
-            "--init RUN is for --algorithm ppo, and dagger starts afresh: leave it out",
+            "train drone-hover --algorithm sac --init drone-hover",
+            "--init RUN is for --algorithm ppo, dagger, bc, and sac starts afresh: leave it out",
         ),
         ("train drone-hover --num-env 3", "did you mean --num-envs?"),
         (
@@ -539,13 +539,16 @@ def test_ctrl_c_saves_and_says_how_to_resume(tmp_path, capsys):
 
 
 def test_train_can_imitate_the_classical_controller(tmp_path):
-    """Two short iterations make a run that can be evaluated, and that PPO goes on from, with the same limit of observations."""
+    """Two short iterations make a run that can be evaluated, and that PPO and more imitation go on from, with the same limit of
+    observations."""
     out = tmp_path / "script"
     small = ["--num-envs", "8", "--steps", "512", "--hidden", "16"]
     assert main(["train", "drone-hover", "--algorithm", "dagger", "--obs-clip", "3.5", "--out", str(out), *small]) == 0
     assert main(["eval", str(out), "--episodes", "2", "--json"]) == 0
-    assert main(["train", "drone-hover", "--init", str(out), "--out", str(tmp_path / "ppo"), *small]) == 0
-    for run in (out, tmp_path / "ppo"):
+    for algorithm in ("ppo", "dagger"):
+        start = ["--algorithm", algorithm, "--init", str(out), "--out", str(tmp_path / algorithm)]
+        assert main(["train", "drone-hover", *start, *small]) == 0
+    for run in (out, tmp_path / "ppo", tmp_path / "dagger"):
         (policy,) = open_run(run)[0].values()
         assert policy.chain.links[0].to_json()["clip"] == 3.5
     assert "obs_clip = 3.5" in (tmp_path / "ppo" / "settings.toml").read_text()

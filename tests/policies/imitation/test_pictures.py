@@ -39,9 +39,9 @@ def test_the_policy_acts_as_its_network_does_and_state_is_kept(history):
     chance = torch.Generator().manual_seed(2)
     obs = torch.randn(20, group.observation_size, generator=chance)
     expert = torch.rand(20, 1, generator=chance)
-    one.norm.record(obs)
-    one.norm.commit()
-    assert len(one.norm.std.unique()) == 2 + 3 * history
+    one.observations.record(obs)
+    one.observations.commit()
+    assert len(one.observations.std.unique()) == 2 + 3 * history
     losses = [one.learn(obs, expert, 0.0).item() for _ in range(30)]
     assert losses[-1] < 0.5 * losses[0]
     other.load_state_dict({k: v.clone() for k, v in one.state_dict().items()})

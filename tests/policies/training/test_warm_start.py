@@ -8,10 +8,13 @@ import pytest
 import torch
 from policies_drive import Drive
 from policies_fake import FakeEnv
+from policies_toy import train
 
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_rates import schedule_learning_rate
+from rookery.policies.imitation.dagger import DAgger, DAggerConfig
+from rookery.policies.imitation.teacher import ControllerTeacher
 from rookery.policies.policy import layers_of
 from rookery.policies.training.warm_start import warm_start, with_limit_of
 from rookery.sim.errors import RookeryError
@@ -42,6 +45,54 @@ def test_it_acts_as_before_and_its_normalizer_is_kept(normalize):
     before = new.policies()["point"](obs["point"])
     Drive(new).iterate(3)
     assert torch.equal(new.policies()["point"](obs["point"]), before)
+
+
+@pytest.mark.parametrize("obs_clip", [10.0, 3.0])
+def test_imitation_goes_on_from_a_policy_and_its_normalizer_is_kept(obs_clip):
+    old = trained(dataclasses.replace(BASE, normalize_observations=True, obs_clip=obs_clip))
+    stored = old.policies()
+    env = FakeEnv(8)
+    config = with_limit_of(
+        DAggerConfig(rollout_steps=4, hidden=(16,), activation=BASE.activation, learning_rate=0.02), stored
+    )
+    assert config.obs_clip == obs_clip
+    dagger = DAgger(
+        env, config, seed=9, inputs={"teacher": ControllerTeacher(lambda obs: {"point": torch.ones(8, 1, 1)})}
+    )
+    warm_start(dagger, stored, groups_of(old))
+    obs, _ = env.reset()
+    far = {"point": 50.0 * obs["point"]}  # where the limit counts
+    for x in (obs, far):
+        torch.testing.assert_close(
+            dagger.policies()["point"](x["point"]), stored["point"](x["point"]), rtol=1e-5, atol=1e-6
+        )
+    before = dagger.policies()["point"]
+    train(dagger, env, obs, 30)
+    after = dagger.policies()["point"]
+    for name in ("normalize.mean", "normalize.std"):
+        assert torch.equal(before.get_buffer(name), after.get_buffer(name))
+    toward = (1.0 - after(obs["point"])).abs().mean() / (1.0 - before(obs["point"])).abs().mean()
+    assert toward < 0.5, "it learns what the teacher does"
+
+
+def test_a_term_that_imitation_has_beside_those_of_the_policy_begins_without_weight():
+    old = PPO(with_terms(1, Term("a", 2)), BASE)
+    env = with_terms(2, Term("b", 3), Term("a", 2))
+    dagger = DAgger(
+        env,
+        DAggerConfig(hidden=(16,), activation=BASE.activation),
+        inputs={"teacher": ControllerTeacher(lambda obs: obs)},
+    )
+    warm_start(dagger, old.policies(), groups_of(old))
+    obs = torch.randn(6, 10)
+    torch.testing.assert_close(
+        dagger.policies()["point"](obs), old.policies()["point"](obs[:, 8:]), rtol=1e-5, atol=1e-6
+    )
+    with pytest.raises(RookeryError, match=r"has hidden layers \[16\] with .*, and this one \[8\]"):
+        warm_start(
+            DAgger(env, DAggerConfig(hidden=(8,)), inputs={"teacher": ControllerTeacher(lambda obs: obs)}),
+            old.policies(), groups_of(old),
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("normalize", [True, False])
