@@ -108,6 +108,7 @@ def other(value):
         "min": "mean",
         "first": "mean",
         "fixed": "linear",
+        "squared": "absolute",
         "": "package.module:function",
         "none": "gru",
     }[value]
