@@ -28,6 +28,7 @@ METRICS = {
     "c": "largest difference of its actions from torch's, at most 1e-4",
     "trained": "as the policy's contract records it; dirty: with changes that were not committed, so that the commit alone "
     "does not give the policy again",
+    "episodes": "of a case; a policy with others than the command's was judged by a command of its own",
 }
 
 

@@ -243,17 +243,18 @@ class PPO(Algorithm):
         """All epochs of minibatches; returns the means of FIGURES over minibatches, [5, G]."""
         c = self.config
         sums = torch.zeros(len(FIGURES), learner.sets, device=self.device)
-        minibatches = learner.minibatches(samples)
-        if not minibatches or (self.skills is not None and not self.skills.high_level_learns(self.updates)):
+        if self.skills is not None and not self.skills.high_level_learns(self.updates):
             return sums
+        made = 0  # minibatches
         for epoch in range(c.epochs):
-            before = sums.clone()
+            before, first = sums.clone(), made
             for batch, rows, count in learner.epoch(samples, self._generator):
                 sums += self.learn(learner, batch, rows, count)
-            if c.schedule == "adaptive" and not self.policy_frozen:
-                approx_kl = self.reduction.sum((sums - before)[FIGURES.index("approx_kl")]) / minibatches
+                made += 1
+            if c.schedule == "adaptive" and not self.policy_frozen and made > first:
+                approx_kl = self.reduction.sum((sums - before)[FIGURES.index("approx_kl")]) / (made - first)
                 adapt_learning_rate(c, learner, approx_kl, last=epoch == c.epochs - 1)
-        return self.reduction.sum(sums) / (c.epochs * minibatches)
+        return self.reduction.sum(sums) / max(1, made)
 
     def learn(self, learner: GroupLearner, batch: Samples, rows: slice, count: int | Tensor) -> Tensor:
         """One optimizer step on the minibatch `rows`, in which `count` samples count, [G, 1] or one number; returns FIGURES of

@@ -332,24 +332,20 @@ class GroupLearner:
         if self.symmetry is not None and not self.symmetry.holds(self.parameters):
             raise RookeryError("the policy to start from does not act alike left and right: leave mirror out.")
 
-    def minibatches(self, samples: Samples) -> int:
-        """Minibatches of an epoch: one for each sample where there are fewer of these."""
-        return min(self.config.minibatches, samples.action.shape[1] // self.sequence * self.reduction.size)
-
     def epoch(self, samples: Samples, generator: torch.Generator) -> Iterator[tuple[Samples, slice, int | Tensor]]:
-        """Shuffle, then give the minibatches: the shuffled samples, the rows of each, and how many of all processes count in
-        it, [G, 1] or one number."""
-        count, size, number = samples.action.shape[1], self.reduction.size, self.minibatches(samples)
-        units = count // self.sequence * size
+        """Shuffle, then give the minibatches, one for each sample where these are fewer: shuffled samples, the rows of each,
+        and how many of all processes count in it, [G, 1] or one number."""
+        units = samples.action.shape[1] // self.sequence * self.reduction.size
+        number = min(self.config.minibatches, units)
         order = torch.randperm(units, generator=generator, device=self.device)
-        ends = [units * i // number for i in range(number + 1)]
+        ends = [units * i // max(1, number) for i in range(number + 1)]
         own = ends
-        if size > 1:
+        if self.reduction.size > 1:
             worlds, each = self.rollout.reward.shape[1], self.spec.count // self.sets
             order, own = own_part(order, ends, worlds, each, self.reduction)
         bounds = [b * self.sequence for b in own]
         rows = order if self.memory is None else self.memory.order(order, bounds, len(self.workers), self.chunk)
-        if self._shuffled is not None and self._shuffled.action.shape[1] != count:
+        if self._shuffled is not None and self._shuffled.action.shape != samples.action.shape:
             self._shuffled = None  # decisions differ in number from rollout to rollout
         self._shuffled = samples.shuffled(rows, self._shuffled, order)
         minibatches = [slice(*ends) for ends in pairwise(bounds)]

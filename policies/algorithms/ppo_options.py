@@ -281,7 +281,7 @@ class OptionLearner(GroupLearner):
             obs = rows["observation"][over].unsqueeze(0)
             actor_input = obs[..., obs.shape[-1] - self.actor_inputs :]
         options = rows.get("choice_log_probs")
-        self._learned = None if options is None else options[over if len(over) else ...]
+        self._learned = options if options is None or not len(over) else options[over]
         out = Samples(
             actor_input, seen, rows["action"][over].unsqueeze(0), rows["log_prob"][over].unsqueeze(0), advantage, returns,
             value[:, over], None, choice_log_probs=None if options is None else options[over].unsqueeze(0),

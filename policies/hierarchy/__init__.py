@@ -7,4 +7,4 @@ from pathlib import Path
 from rookery.sim.numba_cache import forget_stale
 
 _folder = Path(__file__).parent
-forget_stale(_folder, _folder.parents[1] / "sim")
+forget_stale(_folder, _folder.parent / "storage", _folder.parents[1] / "sim")

@@ -17,7 +17,8 @@ from rookery.policies.stages.command import CommandPart, CommandStage
 from rookery.policies.stages.decide import Switch
 from rookery.policies.stages.normalize import Normalize
 from rookery.policies.stages.torch_chain import ChainModule
-from rookery.sim.random_kernels import inlined, kernel
+from rookery.policies.storage.normalizer_kernels import limited
+from rookery.sim.random_kernels import kernel
 
 __all__ = ["CompiledCommands", "see", "take"]
 
@@ -111,15 +112,6 @@ class CommandTable(NamedTuple):
     clip: NDArray[np.float32]
 
 
-@inlined
-def _normalize(x, mean, std, limit):
-    for r in range(len(x)):
-        for i in range(x.shape[1]):
-            z = (x[r, i] - mean[i]) / std[i]
-            z = limit if z > limit else z
-            x[r, i] = -limit if z < -limit else z
-
-
 @kernel
 def command(rows, place, numbers, of, at, mean, std, limit, out):
     """Observations [R, out] of the skills, of rows [R, in] of observation and decision, normalized where the skills do so.
@@ -161,13 +153,11 @@ def command(rows, place, numbers, of, at, mean, std, limit, out):
             by = added[n, k]
             if by >= 0:
                 x += gain[n, k] * rows[r, by]
-            if x < -clip[n, k]:  # not min and max: NaN stays
-                x = -clip[n, k]
-            elif x > clip[n, k]:
-                x = clip[n, k]
-            out[r, i] = x
+            out[r, i] = limited(x, clip[n, k])
     if len(mean):
-        _normalize(out, mean, std, limit)
+        for r in range(len(out)):
+            for i in range(size):
+                out[r, i] = limited((out[r, i] - mean[i]) / std[i], limit)
 
 
 def _table(stages: list[CommandStage]) -> CommandTable:

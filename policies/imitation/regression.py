@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -25,6 +25,10 @@ __all__ = ["ActionRegression", "RegressionConfig"]
 @dataclass(frozen=True)
 class RegressionConfig(EncoderConfig):
     """Settings of the network and its optimizer."""
+
+    normalize_observations: ClassVar[bool] = True
+    memory: ClassVar[str] = "none"
+    network: ClassVar[str] = ""
 
     batch: int = 2048
     """Samples of one optimizer step."""
@@ -62,7 +66,7 @@ class ActionRegression:
         device: where tensors are.
 
     Attributes:
-        actor, chains, spec, sets: see `rookery.policies.training.warm_start.Starting`.
+        actor, chains, spec, sets: see `rookery.policies.training.starting.Starting`.
         observations: their normalizer; the caller records samples in it and commits them.
 
     Raises:
@@ -109,9 +113,11 @@ class ActionRegression:
         weights = torch.ones(len(obs), device=obs.device) if weights is None else weights
         share = (weights / weights.sum().clamp(min=1.0)).unsqueeze(1)
         error = self.actor.forward(self.observations.normalize(obs).unsqueeze(0)).sub_(expert_actions)
-        of_action = error.square() if self.config.loss == "squared" else error.abs()
+        if self.config.loss == "squared":
+            of_action, slope = error.square(), 2.0 * error
+        else:
+            of_action, slope = error.abs(), error.sign()
         loss = (of_action * share).sum() / error.shape[-1]
-        slope = 2.0 * error if self.config.loss == "squared" else error.sign()
         self._gradients.zero_()
         self.actor.backward(slope.mul_(share / error.shape[-1]))
         rate = self.config.learning_rate * (1.0 - (1.0 - self.config.final_rate) * progress)

@@ -6,9 +6,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from rookery.sim.random_kernels import kernel
+from rookery.sim.random_kernels import inlined, kernel
 
-__all__ = ["gather", "gather_last"]
+__all__ = ["gather", "gather_last", "limited"]
+
+
+@inlined
+def limited(x, high):
+    """`x` within -high and high; NaN stays."""
+    x = high if x > high else x
+    return -high if x < -high else x
 
 
 @kernel
@@ -34,11 +41,7 @@ def gather(index, x, mean, std, clip, sums, out):
                 sums[1 + j] += z
                 sums[1 + size + j] += z * z
         for j in range(size):
-            z = out[k, j]
-            if z > high:
-                out[k, j] = high
-            elif z < -high:
-                out[k, j] = -high
+            out[k, j] = limited(out[k, j], high)
     if len(sums):
         sums[0] += len(index)
 

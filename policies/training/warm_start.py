@@ -65,27 +65,20 @@ def with_limit_of(config: Any, policies: Mapping[str, Policy]) -> Any:
         )
     if limit == usual:
         return config
-    more = {}
-    if not _keeps_normalizer(config):
-        more["normalize_observations"] = any(map(_normalizes, policies.values()))
-    return replace(config, obs_clip=limit, **more)
-
-
-def _keeps_normalizer(config: Any) -> bool:
-    """True where the settings normalize observations; those of imitation always do."""
-    return bool(getattr(config, "normalize_observations", True))
+    if config.normalize_observations:
+        return replace(config, obs_clip=limit)
+    return replace(config, obs_clip=limit, normalize_observations=any(map(_normalizes, policies.values())))
 
 
 def _check_limit(config: Any, policy: Policy) -> None:
     """Refuse settings under which the policy's observations would be limited otherwise; see `with_limit_of`."""
     limit = _limit(policy)
-    keeps = _keeps_normalizer(config)
-    folded = _normalizes(policy) and not keeps
+    folded = _normalizes(policy) and not config.normalize_observations
     if limit != config.obs_clip or (folded and limit != type(config).obs_clip):
         raise RookeryError(
             f"the policy to start from limits normalized observations to {limit}, and this one "
             f"{'raw' if folded else 'normalized'} ones to {config.obs_clip}: give obs_clip={limit} and "
-            f"normalize_observations={str(keeps or folded).lower()}."
+            f"normalize_observations={str(config.normalize_observations or folded).lower()}."
         )
 
 
@@ -141,7 +134,7 @@ def _is_same(config: Any, learner: Starting, policy: Policy, stored: Group) -> b
     plain = config.encoder in ("none", "cnn") or policy.state_size or policy.targets
     if not same or plain:
         return False
-    if _normalizes(policy) and not _keeps_normalizer(config):
+    if _normalizes(policy) and not config.normalize_observations:
         raise RookeryError(
             "the policy to start from normalizes its observations, and this one does not: give --normalize-observations."
         )
@@ -200,13 +193,13 @@ def _check_fit(config: Any, learner: Starting, policy: Policy, stored: Group) ->
         raise RookeryError(
             "a policy with a state estimator cannot be taken over from another task: resume its own run, or start afresh."
         )
-    if policy.state_size or getattr(config, "memory", "none") != "none":
+    if policy.state_size or config.memory != "none":
         raise RookeryError(
             "a policy with memory cannot be taken over, nor one without into one with memory: resume its own run, or leave "
             "--init or --memory out."
         )
     old = _shape(policy)
-    if getattr(config, "network", "") or config.encoder not in ("none", "cnn"):
+    if config.network or config.encoder not in ("none", "cnn"):
         raise RookeryError(
             "a policy is taken over by a perceptron, perhaps behind convolutions, or by the very same stages on the very same "
             "terms: leave --init out, or give --network and --encoder as there."
@@ -269,7 +262,7 @@ def _check_encoders(config: Any, learner: Starting, policy: Policy, stored: Grou
         and (policy.get_buffer("normalize.std").view(-1, old.frame)[:, pixels] == 1.0).all()
     )
     scales = [[t.scale for t in g.observation if t.shape] for g in (stored, learner.spec)]
-    if not _keeps_normalizer(config) and not (plain and scales[0] == scales[1]):
+    if not config.normalize_observations and not (plain and scales[0] == scales[1]):
         raise RookeryError(
             "the policy to start from normalizes its pictures, and this one does not: give normalize_observations=true."
         )
@@ -281,7 +274,7 @@ def _take_over(config: Any, learner: Starting, policy: Policy, stored: Group) ->
     first, *rest = layers_of(policy)
     shape = _shape(policy)
     old_mean, old_std = (policy.get_buffer(f"normalize.{name}") for name in ("mean", "std"))
-    normalizes = _keeps_normalizer(config)
+    normalizes = config.normalize_observations
     # Without a normalizer of its own, the learner has the stored one folded into the first layer.
     hidden = policy.observation_size - shape.actor_inputs  # components of frames that the network does not see
     weight, features = _unpacked(shape, first.weight)

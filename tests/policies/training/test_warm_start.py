@@ -10,6 +10,7 @@ from policies_drive import Drive
 from policies_fake import FakeEnv
 from policies_toy import train
 
+from rookery.policies.algorithms import ALGORITHMS
 from rookery.policies.algorithms.ppo import PPO
 from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.policies.algorithms.ppo_rates import schedule_learning_rate
@@ -45,6 +46,12 @@ def test_it_acts_as_before_and_its_normalizer_is_kept(normalize):
     before = new.policies()["point"](obs["point"])
     Drive(new).iterate(3)
     assert torch.equal(new.policies()["point"](obs["point"]), before)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_registry_names_the_algorithms_that_give_their_networks(name):
+    entry = ALGORITHMS[name]
+    assert entry.starts == ("starting" in vars(entry.load()))
 
 
 @pytest.mark.parametrize("obs_clip", [10.0, 3.0])
