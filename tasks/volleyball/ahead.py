@@ -18,21 +18,20 @@ _fast = njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_fast
-def drones_ahead(states, speeds, given, late, steps, dt, strength, turning, pull, drone, state_out, speed_out):
+def drones_ahead(states, speeds, given, late, steps, dt, strength, turning, pull, slow, drone, state_out, speed_out):
     """States and rotor speeds `late` [N] physics steps from now, by the midpoint rule.
 
     Args:
         states: [N, A, 13], see Bodies.state; speeds: [N, A, 4] normalized rotor speeds.
-        given: [2, N, A, 4] N, commands of the last control step and the one before.
+        given: [2 or more, N, A, 4] N, commands of the last control step and the one before.
         steps: physics steps of a control step, at least half of the largest `late`; dt: s, of one.
         strength, turning: [N, A] factors on thrust over mass, and on torque over inertia across the thrust.
-        pull: [N, A, 2] m/s^2, horizontal acceleration besides.
+        pull: [N, A, 2] m/s^2, horizontal acceleration besides; slow: [N, A] factor on the rotors' time constant.
         drone: (mass kg, inertia [3] kg m^2, places [4, 2] m of the rotors, reaction torque over thrust [4] m with its sign,
             thrust N at full speed, time constant s, gravity m/s^2); thrust is taken as the square of the speed.
         state_out: [N, A, 13]; speed_out: [N, A, 4], the results.
     """
     mass, inertia, places, reaction, full, lag, gravity = drone
-    left = math.exp(-0.5 * dt / lag)
     v = np.empty(4)
     spin = np.empty(3)
     for n in range(states.shape[0]):
@@ -40,6 +39,7 @@ def drones_ahead(states, speeds, given, late, steps, dt, strength, turning, pull
             x, u = state_out[n, a], speed_out[n, a]
             x[:] = states[n, a]
             u[:] = speeds[n, a]
+            left = math.exp(-0.5 * dt / (lag * slow[n, a]))
             for k in range(late[n], 0, -1):
                 thrust = 0.0
                 torque_x = 0.0

@@ -9,7 +9,7 @@ given, and at the next control step all is worked out again. So there is no plan
 commands no longer change much, the table itself lets them fade.
 
 Real drones are heavier, their rotors weaker and their commands late: how strong a drone is it is seen to be (`Strength`), and
-commands are for the state in which they take effect (ahead.py).
+commands are for the state in which they take effect (ahead.py), and for rotors that lag as these are seen to (rotors.py).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from rookery.robots.drones.drone import Drones
 from rookery.sim.buffers import Buffers
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ahead import drones_ahead
+from rookery.tasks.volleyball.rotors import lead
 from rookery.tasks.volleyball.strength import Strength
 
 STEP = 0.0025  # s, between the rows of a table
@@ -119,9 +120,9 @@ class Steering(Buffers):
 
     Attributes:
         strength: what the drones are seen to do with their thrust.
-        given: [2, N, A, 4] N, commands of the last control step and the one before.
+        given: [3, N, A, 4] N, commands of the last control step and the two before.
         late: [N] int64 physics steps from a command to its effect.
-        state: [N, A, 13] of the drones then, see Bodies.state.
+        state: [N, A, 13] of the drones then, see Bodies.state; speed: [N, A, 4] of their rotors, normalized.
     """
 
     given: Tensor
@@ -135,22 +136,23 @@ class Steering(Buffers):
         self.strength = Strength(n, a)
         self.child("strength", self.strength)
         self.hover = 0.25 * drones.drone.mass * GRAVITY
-        self.buffer("given", 2, n, a, 4).fill_(self.hover)
+        self.buffer("given", 3, n, a, 4).fill_(self.hover)
         self.buffer("late", n, dtype=torch.int64)
         self.state = torch.zeros(n, a, 13)
         self.speed = torch.zeros(n, a, 4)
         self.limits = limits
         d, t = drones.drone, tolerance
-        lag = 1.0 / (0.5 * (d.tau_up + d.tau_down))
+        self.lag = 0.5 * (d.tau_up + d.tau_down)  # s, nominal
+        quick = 1.0 / self.lag
         side = np.diag(np.ones(4), 1)
         up = np.diag(np.ones(2), 1)
         side[1, 2] = GRAVITY
-        side[4, 4] = -lag
-        up[2, 2] = -lag
+        side[4, 4] = -quick
+        up[2, 2] = -quick
         wanted = [t.place, t.speed, t.tilt, t.turning, t.twist]
-        self.side = chain(side, np.array([0.0, 0.0, 0.0, 0.0, lag]), wanted, t.effort, control_dt)
-        self.drift = chain(side, np.array([0.0, 0.0, 0.0, 0.0, lag]), [math.inf, *wanted[1:]], t.effort, control_dt)
-        self.up = chain(up, np.array([0.0, 0.0, lag]), [t.height, t.rise, t.push], t.lift, control_dt)
+        self.side = chain(side, np.array([0.0, 0.0, 0.0, 0.0, quick]), wanted, t.effort, control_dt)
+        self.drift = chain(side, np.array([0.0, 0.0, 0.0, 0.0, quick]), [math.inf, *wanted[1:]], t.effort, control_dt)
+        self.up = chain(up, np.array([0.0, 0.0, quick]), [t.height, t.rise, t.push], t.lift, control_dt)
         rotors = np.array(d.rotor_positions)
         share = np.zeros((4, 4))
         ratio = sum(d.torque_curve) / sum(d.thrust_curve)
@@ -175,7 +177,7 @@ class Steering(Buffers):
     def note(self, given: Tensor, late: Tensor | None) -> None:
         """Take the commands of the last control step [N, A, 4] (N), and for how many physics steps commands are on their way
         [N] int64, None for none."""
-        self.given[1] = self.given[0]
+        self.given[1:] = self.given[:2].clone()
         self.given[0] = given
         if late is None:
             self.late.zero_()
@@ -187,12 +189,14 @@ class Steering(Buffers):
         d, x, u = self.drones.drone, self.drones.bodies.state, self.drones.rotor_speed
         self._take(x, u)
         push = self.wrench[..., :1] / d.mass * self.normal
+        self.strength.learn_lag(u, self.given, self.late, self.drones.physics_steps, self.dt, d.max_thrust, self.lag)
         self.strength.learn(x[..., 7:10], self.spin, push, self.twist, self.control_dt)
         if self.late.any():
             self._ahead(x, u)
             self._take(self.state, self.speed)
         else:
             self.state.copy_(x)
+            self.speed.copy_(u)
         x, s = self.state, self.strength
         world = self.world(self.spin)
         change = self.world(s.turning[..., None] * self.twist)
@@ -216,11 +220,10 @@ class Steering(Buffers):
     def _ahead(self, x: Tensor, u: Tensor) -> None:
         d, s = self.drones.drone, self.strength
         places = np.array(d.rotor_positions)[:, :2]
-        full, lag = d.max_thrust, 0.5 * (d.tau_up + d.tau_down)
-        drone = (d.mass, np.array(d.inertia), places, self.share[3].double().numpy(), full, lag, GRAVITY)
+        drone = (d.mass, np.array(d.inertia), places, self.share[3].double().numpy(), d.max_thrust, self.lag, GRAVITY)
         drones_ahead(
             x.numpy(), u.numpy(), self.given.numpy(), self.late.numpy(), self.drones.physics_steps, self.dt,
-            s.thrust.numpy(), s.turning.numpy(), s.pull.numpy(), drone, self.state.numpy(), self.speed.numpy(),
+            s.thrust.numpy(), s.turning.numpy(), s.pull.numpy(), s.lag.numpy(), drone, self.state.numpy(), self.speed.numpy(),
         )  # fmt: skip
 
     @property
@@ -282,7 +285,8 @@ class Steering(Buffers):
         uneven = uneven * (room / uneven.abs().amax(-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
         base = torch.minimum(base, d.max_thrust - uneven.amax(-1, keepdim=True))
         base = torch.maximum(base, -uneven.amin(-1, keepdim=True))
-        return self.drones.normalized(base + uneven)
+        thrusts = lead(base + uneven, self.speed, self.strength.lag, d.max_thrust, self.lag, self.control_dt)
+        return self.drones.normalized(thrusts)
 
 
 def hardest(way: Tensor, now: Tensor, end: Tensor | float, time: Tensor) -> Tensor:

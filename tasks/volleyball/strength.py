@@ -12,6 +12,7 @@ from torch import Tensor
 
 from rookery.sim.buffers import Buffers
 from rookery.sim.multirotor.parameters import GRAVITY
+from rookery.tasks.volleyball.rotors import see_lag
 
 FAST, SLOW = 0.25, 0.05
 """Shares of a step's finding that are taken over: of factors, which matter at once, and of the horizontal pull."""
@@ -27,28 +28,34 @@ class Strength(Buffers):
         thrust: [N, A] on thrust over mass.
         turning: [N, A] on torque over inertia, across the thrust.
         pull: [N, A, 2] m/s^2, horizontal acceleration that is not of the thrust, world.
+        lag: [N, A] on the rotors' time constant.
         fresh: [N] bool, worlds whose last step tells nothing.
     """
 
     thrust: Tensor
     turning: Tensor
     pull: Tensor
+    lag: Tensor
     fresh: Tensor
     seen: Tensor
+    speed: Tensor
 
     def __init__(self, n: int, a: int) -> None:
         super().__init__()
         self.buffer("thrust", n, a).fill_(1.0)
         self.buffer("turning", n, a).fill_(1.0)
         self.buffer("pull", n, a, 2)
+        self.buffer("lag", n, a).fill_(1.0)
         self.buffer("fresh", n, dtype=torch.bool).fill_(True)
         self.buffer("seen", n, a, 12)  # velocity 3, spin 3, nominal acceleration by the thrust 3, nominal twist 3
+        self.buffer("speed", n, a, 4)  # of the rotors, when they were last seen
 
     def reset(self, ids: Tensor) -> None:
         """New episodes: nominal."""
         self.thrust[ids] = 1.0
         self.turning[ids] = 1.0
         self.pull[ids] = 0.0
+        self.lag[ids] = 1.0
         self.fresh[ids] = True
 
     def learn(self, velocity: Tensor, spin: Tensor, push: Tensor, twist: Tensor, dt: float) -> None:
@@ -81,6 +88,20 @@ class Strength(Buffers):
         rest = gained[..., :2] - self.thrust[..., None] * mean_push[..., :2]
         odd = (rest - self.pull).clamp(-ODD, ODD)
         self.pull.add_(SLOW * known[..., None] * odd).clamp_(-STRONGEST, STRONGEST)
+
+    def learn_lag(
+        self, speed: Tensor, given: Tensor, late: Tensor, steps: int, dt: float, full: float, nominal: float
+    ) -> None:
+        """Take what a control step did to the rotors, before `learn`.
+
+        Args:
+            speed: [N, A, 4] of the rotors, normalized.
+            given: [3, N, A, 4] N, commands of the step and of the two before; late, steps, dt, full: see `see_lag`.
+            nominal: s, time constant.
+        """
+        arrays = (x.numpy() for x in (self.speed, speed, given, late))
+        see_lag(*arrays, steps, dt, full, nominal, self.fresh.numpy(), self.lag.numpy())
+        self.speed.copy_(speed)
 
     @staticmethod
     def _towards(factor: Tensor, found: Tensor, share: Tensor) -> None:

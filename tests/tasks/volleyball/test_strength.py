@@ -9,6 +9,7 @@ import torch
 import rookery
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ahead import balls_ahead, drones_ahead
+from rookery.tasks.volleyball.rotors import lead
 
 SIDE = 0.02
 
@@ -31,6 +32,38 @@ def test_factors_are_found_within_a_second(mass, thrust, inertia):
     assert strength.turning.flatten().tolist() == pytest.approx([thrust / inertia] * 4, rel=0.08)
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.015, 0.03])
+@pytest.mark.parametrize("lag", [0.7, 1.0, 1.5])
+def test_the_lag_of_rotors_is_found_within_a_second(lag, delay):
+    """Whatever part of the step before, or of the one before that, the commands of a control step act in."""
+    strength = flown(50, rotor_lag=lag, action_delay=delay).team.players.steering.strength
+    assert strength.lag.flatten().tolist() == pytest.approx([lag] * 4, rel=0.02)
+
+
+@pytest.mark.parametrize("lag", [0.7, 1.0, 1.5])
+def test_rotors_come_where_nominal_ones_would(lag):
+    """In the engine, with a lag that is made up for, and with a nominal one and no more than the command."""
+    worlds, steps = 8, 5
+    nominal = rookery.make("volley-solo-bump", worlds, seed=1, fixed={"rotor_lag": 1.0})
+    other = rookery.make("volley-solo-bump", worlds, seed=1, fixed={"rotor_lag": lag})
+    nominal.reset(seed=1)
+    other.reset(seed=1)
+    drones = nominal.task.drones
+    kind = drones.drone
+    time_constant = 0.5 * (kind.tau_up + kind.tau_down)
+    factor = torch.full((worlds, 1), lag)
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        action = 0.15 * torch.randn(worlds, 1, 4, generator=rng)  # such that no rotor is asked for more than it has
+        command = lead(
+            drones.physical(action), other.task.drones.rotor_speed, factor, kind.max_thrust, time_constant,
+            nominal.task.cfg.control_dt,
+        )  # fmt: skip
+        nominal.step({"drone": action})
+        other.step({"drone": drones.normalized(command)})
+        assert torch.allclose(other.task.drones.rotor_speed, drones.rotor_speed, atol=2e-4)
+
+
 def test_the_pull_of_tilted_gravity_is_found():
     env = flown(150, gravity_tilt=SIDE)
     gravity = env.task.world.params.get("gravity")[:, None, :2]
@@ -40,14 +73,17 @@ def test_the_pull_of_tilted_gravity_is_found():
 
 
 def test_nothing_is_learned_over_the_end_of_an_episode():
-    env = flown(20, mass=1.1)
+    env = flown(20, mass=1.1, rotor_lag=1.5)
     env.team.players.reset(torch.tensor([0, 2]))
     strength = env.team.players.steering.strength
     assert strength.thrust[[0, 2]].flatten().tolist() == [1.0, 1.0]
+    assert strength.lag[[0, 2]].flatten().tolist() == [1.0, 1.0]
     assert strength.thrust[[1, 3]].max() < 0.95
+    assert strength.lag[[1, 3]].min() > 1.2
     env.task.world.reset()
     env.team.players.steering.look()
     assert strength.thrust[[0, 2]].flatten().tolist() == [1.0, 1.0]
+    assert strength.lag[[0, 2]].flatten().tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(("mass", "thrust"), [(1.0, 1.0), (1.1, 0.9)])
@@ -62,7 +98,7 @@ def test_drones_are_expected_where_they_come(mass, thrust):
         env.step({"drone": 0.3 * torch.randn(8, 1, 4, generator=rng) + 0.3})
     x, u = task.drones.bodies.state.clone(), task.drones.rotor_speed.clone()
     action = 0.3 * torch.randn(8, 1, 4, generator=rng) + 0.3
-    given = task.drones.physical(action.clamp(-1.0, 1.0)).expand(2, -1, -1, -1).contiguous()
+    given = task.drones.physical(action.clamp(-1.0, 1.0)).expand(3, -1, -1, -1).contiguous()
     env.step({"drone": action})
     k = task.physics_steps
     steering.late.fill_(k)
@@ -90,7 +126,7 @@ def test_late_commands_are_those_of_the_step_before():
     speed = {}
     for late in (0, 4, 5):
         out, u = np.zeros_like(states), np.zeros_like(speeds)
-        drones_ahead(states, speeds, given, np.array([late]), 4, 0.005, one, one, none, drone, out, u)
+        drones_ahead(states, speeds, given, np.array([late]), 4, 0.005, one, one, none, one, drone, out, u)
         speed[late] = out[0, 0, 9]
         assert u[0, 0, 0] == pytest.approx(0.5)
     assert speed[0] == 0.0
