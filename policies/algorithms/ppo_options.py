@@ -286,7 +286,7 @@ class OptionLearner(GroupLearner):
             actor_input, seen, rows["action"][over].unsqueeze(0), rows["log_prob"][over].unsqueeze(0), advantage, returns,
             value[:, over], None, choice_log_probs=None if options is None else options[over].unsqueeze(0),
         )  # fmt: skip
-        return self.compared(out)
+        return self.compared(out) if len(over) else out
 
     def _decisions(self) -> tuple[dict[str, Tensor], Tensor, Tensor]:
         """All decisions by field [R, ...], those carried over first; where each was taken [T, M], and who carried which [M]."""

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from decay import GAMMA, LENGTH, Decay, targets
+from policies_choices import Darts
 from policies_fake import FakeEnv
 from policies_toy import collect
 from torch import Tensor
@@ -244,10 +245,12 @@ def test_fewer_options_than_minibatches_make_one_each() -> None:
     assert torch.equal(found[0][0], found[1][0]) and found[0][1] == found[1][1]
 
 
-def test_a_rollout_in_which_no_option_ends_changes_nothing() -> None:
+@pytest.mark.parametrize("near", [0.0, 0.1])
+def test_a_rollout_in_which_no_option_ends_changes_nothing(near: float) -> None:
     config = PPOConfig(
-        rollout_steps=2, minibatches=2, hidden=(4,), schedule="adaptive", normalize_values=True, learning_rate=1e-3
-    )
+        rollout_steps=2, minibatches=2, hidden=(4,), schedule="adaptive", normalize_values=True, learning_rate=1e-3,
+        reference_kl_coef=near,
+    )  # fmt: skip
     ppo = PPO(Amid(num_envs=2), config)
     obs, _ = ppo.env.reset()
     learner = ppo.learners["point"]
@@ -261,6 +264,33 @@ def test_a_rollout_in_which_no_option_ends_changes_nothing() -> None:
         if not changed[-1]:
             assert torch.equal(before[1], learner.learning_rate) and figures["point/policy_loss"] == 0.0
     assert changed == [False, True, True, False, True, True]  # decisions at every third step
+
+
+class AmidDarts(Darts):
+    """Agents decide every second step of an episode."""
+
+    @property
+    def deciding(self) -> dict[str, Tensor] | None:
+        return {name: (self.clock % 2 == 0).unsqueeze(1).clone() for name in self.groups}
+
+
+def test_the_entropy_is_that_of_the_choices_that_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all where no option has ended, so that it stays a number."""
+    env = AmidDarts(num_envs=6)
+    ppo = PPO(env, PPOConfig(rollout_steps=1, minibatches=2, hidden=(4,), learning_rate=1e-9), seed=2)
+    ((name, learner),) = ppo.learners.items()
+    samples, made = learner.samples, []
+    monkeypatch.setattr(learner, "samples", lambda *given: made.append(samples(*given)) or made[-1])
+    obs, _ = env.reset()
+    for _ in range(7):
+        obs = collect(ppo, env, obs, 1)
+        found = ppo.update(0.0)[f"{name}/entropy"]
+        learned = made[-1].choice_log_probs[0]
+        assert math.isfinite(found)
+        if len(learned):
+            numbers = Normal(0.0, learner.std.flatten()).entropy().sum()
+            assert found == pytest.approx(float(numbers - (learned.exp() * learned).sum(-1).mean()), rel=1e-4)
+    assert {len(x.choice_log_probs[0]) > 0 for x in made} == {False, True}
 
 
 @pytest.mark.parametrize(

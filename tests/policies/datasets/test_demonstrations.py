@@ -27,6 +27,8 @@ from rookery.policies.datasets.writer import Writer
 from rookery.policies.imitation.behavior_cloning import BehaviorCloning, BehaviorCloningConfig, mean_squared_error
 from rookery.policies.policy import Policy
 from rookery.policies.stages.standard import standard
+from rookery.policies.storage.normalizers import STD_FLOOR
+from rookery.policies.training.warm_start import warm_start
 from rookery.sim.errors import RookeryError
 from rookery.sim2real.build import build_contract
 
@@ -201,6 +203,33 @@ def test_behavior_cloning_finds_the_law_of_actions(lawful):
     assert figures[-1].keys() == {"drone/loss", "drone/error"}
     assert figures[-1]["drone/error"] == pytest.approx(mean_squared_error(policy, lawful), rel=1e-5)
     assert mean_squared_error(policy, lawful) < 0.02 * idle
+
+
+def test_behavior_cloning_normalizes_as_its_training_episodes_are(lawful):
+    one = cloning(lawful, validation_share=0.4)
+    batches = lawful.transitions(64, group="drone", episodes=one.training_episodes, shuffle=False)
+    seen = torch.cat([batch.observation for batch in batches])
+    normalizer = one.policies()["drone"]
+    torch.testing.assert_close(normalizer.get_buffer("normalize.mean"), seen.mean(0), rtol=1e-4, atol=1e-5)
+    wanted = seen.std(0, correction=0).clamp(min=STD_FLOOR)
+    torch.testing.assert_close(normalizer.get_buffer("normalize.std"), wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_behavior_cloning_goes_on_from_a_policy_and_its_normalizer_is_kept(lawful):
+    old = cloning(lawful, validation_share=0.0)
+    for epoch in range(10):
+        old.update(epoch / 80)
+    stored = old.policies()["drone"]
+    stored.get_buffer("normalize.mean").add_(0.01)  # not the statistics that it would have of the same data
+    new = cloning(lawful, validation_share=0.4)
+    warm_start(new, {"drone": stored}, recorded_env(lawful).groups)
+    assert mean_squared_error(new.policies()["drone"], lawful) == pytest.approx(
+        mean_squared_error(stored, lawful), rel=1e-4
+    )
+    new.update(0.0)
+    kept = new.policies()["drone"]
+    for name in ("normalize.mean", "normalize.std"):
+        assert torch.equal(kept.get_buffer(name), stored.get_buffer(name))
 
 
 def test_behavior_cloning_holds_validation_episodes_out(lawful):

@@ -25,6 +25,7 @@ from rookery.sim.errors import RookeryError
 SIZE = 6
 PLAIN = CommandStage(SIZE, (CommandPart(0, 4),))
 LATER = CommandStage(SIZE, (CommandPart(1, 1), CommandPart(2, 3, clip=1.5)))
+APART = CommandStage(SIZE, (CommandPart(0, 1), CommandPart(2, 1), CommandPart(3, 2, True, 0, (0.7, -1.1))))
 SHIFT = CommandStage(
     SIZE, (CommandPart(0, 1), CommandPart(1, 2, True, 4, (0.3, -2.0), clip=1.5), CommandPart(3, 1, offset=(0.0,)))
 )
@@ -42,6 +43,7 @@ def bits(x: Tensor) -> Tensor:
     [
         PLAIN,
         LATER,
+        APART,
         SHIFT,
         COMMAND,
         Switch(5, ((2, 0), (1,), (3,)), ((PLAIN,), (SHIFT,), (COMMAND,))),

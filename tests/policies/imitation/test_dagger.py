@@ -208,6 +208,7 @@ def test_misfits_are_refused():
         ("batch", 0),
         ("learning_rate", 0.0),
         ("final_rate", 1.5),
+        ("final_rate", -0.1),
     ):
         with pytest.raises(RookeryError, match=f"{name} is {value}"):
             DAggerConfig(**{name: value})

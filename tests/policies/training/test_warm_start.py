@@ -82,6 +82,33 @@ def test_imitation_goes_on_from_a_policy_and_its_normalizer_is_kept(obs_clip):
     assert toward < 0.5, "it learns what the teacher does"
 
 
+def test_imitation_of_several_groups_begins_with_the_policy_of_each():
+    env = FakeEnv(4)
+    (group,) = env.groups.values()
+    env.groups = {"near": group, "far": group}
+    config = DAggerConfig(hidden=(16,))
+    old, new = (
+        DAgger(env, config, seed=seed, inputs={"teacher": ControllerTeacher(lambda obs: obs)}) for seed in (1, 2)
+    )
+    stored = old.policies()
+    warm_start(new, stored, env.groups)
+    obs = torch.randn(6, 3)
+    for name, policy in new.policies().items():
+        torch.testing.assert_close(policy(obs), stored[name](obs))
+    assert not torch.equal(stored["near"](obs), stored["far"](obs))
+
+
+def test_the_policy_that_is_put_in_is_the_one_that_a_training_is_held_near_to():
+    old = trained(dataclasses.replace(BASE, learning_rate=1e-2))
+    new = PPO(FakeEnv(8), dataclasses.replace(BASE, reference_kl_coef=0.1), 5)
+    warm_start(new, old.policies(), groups_of(old))
+    learner = new.learners["point"]
+    drive = Drive(new)
+    drive.collect()
+    learner.samples(drive.obs["point"], None, None)
+    assert learner.reference is not None and learner.reference.divergence_now.item() == pytest.approx(0.0, abs=1e-6)
+
+
 def test_a_term_that_imitation_has_beside_those_of_the_policy_begins_without_weight():
     old = PPO(with_terms(1, Term("a", 2)), BASE)
     env = with_terms(2, Term("b", 3), Term("a", 2))
