@@ -164,7 +164,8 @@ def _make_folder(folder: Path) -> None:
 
 
 def _checkpoints(args: Args, settings: GateSettings, cluster: Cluster | None) -> int:
-    """Scores of all checkpoints as checkpoints.json and a table; the exit code is that of the last one."""
+    """Scores of all checkpoints as checkpoints.json and a table; the exit code is 1 where the last one fails: none can pass by
+    factors alone."""
     from rookery.experiments.gating import checkpoint_policies, gate_policies
     from rookery.experiments.runs import write_json
 
@@ -187,7 +188,7 @@ def _checkpoints(args: Args, settings: GateSettings, cluster: Cluster | None) ->
         print_json(rows)
     else:
         _table(("steps", "score", "nominal success", "verdict"), rows, lambda r: _checkpoint_row(r))
-    return 0 if rows[-1]["verdict"] == "pass" else 1
+    return int(rows[-1]["verdict"] == "fail")
 
 
 def _checkpoint_row(row: dict[str, Any]) -> tuple[str, ...]:
@@ -211,7 +212,7 @@ def show(report: Report, folder: Path) -> None:
     note_first(report.not_as_registered, json=False)
     but = f", not run: {', '.join(report.skipped)}" if report.skipped else ""
     but += f", left out on request: {', '.join(report.left_out)}" if report.left_out else ""
-    tried = f"{report.episodes} episodes at each point"
+    tried = f"success at least {report.required:g}, {report.episodes} episodes at each point"
     print(f"{report.task} against {report.profile}, {tried}: {report.verdict}, score {report.score:.3f}{but}")
     cases = [(c.name, "" if c.success is None else f"{c.success:.3f}", c.verdict, c.note) for c in report.cases]
     if report.combinations is not None:

@@ -22,7 +22,7 @@ from rookery.sim2real.gate.intervals import check_episodes
 from rookery.sim2real.gate.onnx_answers import onnx_difference
 from rookery.sim2real.gate.opponents import OpposingTeams
 from rookery.sim2real.gate.profile import Profile, load_profile
-from rookery.sim2real.gate.report import NOT_APPLICABLE, Case, Figure, Margin, Report
+from rookery.sim2real.gate.report import ENGINE, NOT_APPLICABLE, Case, Figure, Margin, Report
 from rookery.sim2real.gate.sweep import Side, search, sides_of, without_effect
 from rookery.sim2real.gate.trials import ACTION_CHANGE, Open, Outcome, PointRunner, Trials
 
@@ -168,14 +168,14 @@ class Gate:
             self.profile.success, cases, [self._margin(side, nominal, idle) for side in sides], combinations,
             self.profile.combinations, self.profile.worst, self._lacking(wanted, nominal), idle,
             wider, episodes_run, round(time.perf_counter() - start, 2), self._figures(nominal),
-            self._left_out(), opponents=self._opponents,
+            self._left_out(), profile_sha256=self.profile.sha256, opponents=self._opponents,
         )  # fmt: skip
 
     def _left_out(self) -> list[str]:
         """Parts that the settings leave out: other engines of the task, all cases but nominal, combinations."""
         s = self._settings
         tried = s.engines if s.cases else ()
-        out = [f"engine {engine}" for engine in self.engines if engine != self.engine and engine not in tried]
+        out = [f"{ENGINE}{engine}" for engine in self.engines if engine != self.engine and engine not in tried]
         out += [] if s.cases else ["physics steps", "exported C"]
         return out if s.combinations else [*out, "combinations"]
 
@@ -238,7 +238,7 @@ class Gate:
 
     def _conditions(self) -> dict[str, dict[str, Any]]:
         """Other engines and physics steps that the policy is tried under: options of its environment, by the case's name."""
-        out: dict[str, dict[str, Any]] = {f"engine {engine}": {"engine": engine} for engine in self._settings.engines}
+        out: dict[str, dict[str, Any]] = {f"{ENGINE}{engine}": {"engine": engine} for engine in self._settings.engines}
         out["physics step halved"] = {"config": {"dt": 0.5 * self.dt}}
         if self.physics_steps > 1:
             factor = _coarser(self.physics_steps)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -78,6 +80,7 @@ class Profile:
         worst: least success rate at the worst combination found.
         factors: by name.
         figures: bounds of metrics that a task may have, and of `action_change`, by name.
+        sha256: of its file.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Profile:
     worst: float
     factors: Mapping[str, Requirement]
     figures: Mapping[str, Bound] = field(default_factory=dict)
+    sha256: str = ""
 
 
 def profiles() -> dict[str, Path]:
@@ -131,7 +135,8 @@ def load_profile(choice: str, also: Collection[str] = ()) -> Profile:
         raise RookeryError(f"cannot read the profile {choice}: {e.strerror}.") from e
     except ValueError as e:
         raise RookeryError(f"{choice} is not valid TOML: {e}.") from e
-    return _from_table(choice, table, KNOWN | set(also))
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    return dataclasses.replace(_from_table(choice, table, KNOWN | set(also)), sha256=sha256)
 
 
 def _from_table(choice: str, table: dict[str, Any], known: Collection[str]) -> Profile:

@@ -11,6 +11,8 @@ from rookery.sim2real.gate.sweep import Tried
 
 FORMAT = "rookery-gate"
 VERSION = 4
+ENGINE = "engine "
+"""Beginning of the names of cases on other engines."""
 NOT_APPLICABLE = "not applicable"
 
 
@@ -120,10 +122,12 @@ class Report:
         episodes_run: of the sweeps and combinations together.
         seconds: the whole took.
         figures: beside success, see `Figure`.
-        left_out: parts of the gate that were not run on request, such as "combinations".
+        left_out: parts of the gate that were not run on request, such as "combinations"; without any but other engines nothing
+            passes.
         not_as_registered: what people should know of what judged, one line each: values that belong to the policy, values of
             the training in whose place the registered ones stand, a task's file.
         judged_by: the same as JSON values, with the task's code.
+        profile_sha256: of the profile's file.
         opponents: teams of a game that the task's controller played.
     """
 
@@ -150,6 +154,7 @@ class Report:
     left_out: list[str] = field(default_factory=list)
     not_as_registered: list[str] = field(default_factory=list)
     judged_by: dict[str, Any] = field(default_factory=dict)
+    profile_sha256: str = ""
     opponents: list[str] = field(default_factory=list)
 
     @property
@@ -174,24 +179,27 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """ "fail" where anything fails, or else "incomplete" where a case was skipped, or else "pass"."""
-        return "fail" if self.failures else "incomplete" if self.skipped else "pass"
+        """ "fail" where anything fails, or else "incomplete" where a case was skipped or a part left out, or else "pass"."""
+        missing = self.skipped or any(not part.startswith(ENGINE) for part in self.left_out)
+        return "fail" if self.failures else "incomplete" if missing else "pass"
 
     @property
     def passed(self) -> bool:
-        """True where every case asked for was run, and everything that the profile requires is met."""
+        """True where the gate was run, and everything that the profile requires is met."""
         return self.verdict == "pass"
 
     @property
     def score(self) -> float:
         """0 to 1: the mean of three: the mean coverage of the required directions, where a factor that has no effect and must
         have one covers nothing; the mean success over random combinations; that over combinations from wider ranges, by which
-        policies differ that have all that is required. Without requirements it is the nominal success."""
+        policies differ that have all that is required. What was not drawn is left out of the mean. Without requirements it is
+        the nominal success."""
         required = [m for m in self.margins if m.required is not None and (m.verdict or m.coverage < 1.0)]
-        if not required or self.combinations is None:
+        if not required:
             return self.cases[0].success or 0.0
-        coverage = sum(0.0 if m.verdict == "no effect" else m.coverage for m in required) / len(required)
-        parts = [coverage, self.combinations.success]
+        parts = [sum(0.0 if m.verdict == "no effect" else m.coverage for m in required) / len(required)]
+        if self.combinations is not None:
+            parts.append(self.combinations.success)
         if self.wider:
             parts.append(sum(w.success for w in self.wider) / len(self.wider))
         return sum(parts) / len(parts)

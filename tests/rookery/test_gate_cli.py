@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -24,23 +25,24 @@ def profile(folder: Path, high: float) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("high", "code"), [(1.02, 0), (1.4, 1)])
+@pytest.mark.parametrize(("high", "code"), [(1.02, 2), (1.4, 1)])
 def test_the_exit_code_is_the_verdict(high, code, tmp_path, capsys):
     out = tmp_path / "out"
     words = ["--profile", profile(tmp_path, high), "--sweeps-only", "--out", str(out), *QUICK]
     assert main(["gate", "drone-hover", *words, "--json"]) == code
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads((out / "gate.json").read_text())
-    assert printed["verdict"] == ("fail" if code else "pass") and (out / "gate.html").is_file()
-    assert [m["verdict"] for m in printed["margins"] if m["factor"] == "mass"] == ["", printed["verdict"]]
+    assert printed["verdict"] == ("fail" if code == 1 else "incomplete") and (out / "gate.html").is_file()
+    assert [m["verdict"] for m in printed["margins"] if m["factor"] == "mass"] == ["", "fail" if code == 1 else "pass"]
+    assert printed["profile_sha256"] == hashlib.sha256(Path(words[1]).read_bytes()).hexdigest()
     assert printed["profile"] == words[1] and printed["left_out"] == LEFT_OUT
 
 
-def test_what_was_left_out_on_request_stands_beside_the_verdict(tmp_path, capsys):
+def test_nothing_passes_of_which_parts_were_left_out_on_request(tmp_path, capsys):
     words = ["--sweeps-only", "--required-only", "--combinations", "0", *QUICK[:6]]
-    assert main(["gate", "drone-hover", "--profile", profile(tmp_path, 1.02), *words, "--out", str(tmp_path)]) == 0
+    assert main(["gate", "drone-hover", "--profile", profile(tmp_path, 1.02), *words, "--out", str(tmp_path)]) == 2
     line = capsys.readouterr().out.splitlines()[0]
-    assert f"{tmp_path}/crazyflie-indoor.toml, 2 episodes at each point: pass, " in line
+    assert f"{tmp_path}/crazyflie-indoor.toml, success at least 0.9, 2 episodes at each point: incomplete, " in line
     assert line.endswith(f", left out on request: {', '.join([*LEFT_OUT, 'combinations'])}")
     assert "Left out on request: engine mujoco, " in (tmp_path / "gate.html").read_text()
 
@@ -53,7 +55,7 @@ def test_a_case_that_could_not_be_run_is_no_pass(tmp_path, capsys, monkeypatch):
     assert main(["gate", "drone-hover", "--out", str(tmp_path)]) == 2
     out, err = capsys.readouterr()
     assert out.splitlines()[0] == (
-        "drone-hover against p, 64 episodes at each point: incomplete, score 1.000, not run: exported C"
+        "drone-hover against p, success at least 0.9, 64 episodes at each point: incomplete, score 1.000, not run: exported C"
     )
     assert err.splitlines()[-1] == "rookery: exported C was not run: there is no C compiler."
     assert main(["gate", "drone-hover", "--out", str(tmp_path), "--json"]) == 2
