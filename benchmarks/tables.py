@@ -4,8 +4,8 @@
     python benchmarks/tables.py --check    # exit code 1 where a page is not what this script writes
 
 A page marks the place of a table with two comments, `<!-- results: begin NAME -->` and `<!-- results: end NAME -->`.
-NAME is a file of benchmarks/results without its suffix, `readme` for the selection in `README_ROWS`, or `variants` for the
-algorithms with names of their own. The files hold:
+NAME is a file of benchmarks/results without its suffix, `readme` for the selection in `README_ROWS`, `variants` for the
+algorithms with names of their own, or `drones-beside-success` for what the gate bounds beside success. The files hold:
 
     name, command, commit, machine, date (ISO 8601), wall_s     where the figures come from
     metrics     {column key: definition}
@@ -43,6 +43,7 @@ PAGES = (
             "demonstrations",
             "scaling",
             "fly",
+            "gate",
             "sysid",
         )
     ),
@@ -84,6 +85,8 @@ def table(name: str) -> str:
         return readme()
     if name == "variants":
         return variants()
+    if name == "drones-beside-success":
+        return drones_beside_success()
     data = load(name)
     columns = data["columns"]
     lines = [
@@ -119,6 +122,17 @@ def readme() -> str:
                 f"zoo.json lacks a figure of {policy} that README.md needs: run benchmarks/zoo.py --only {policy}."
             )
         lines.append(f"| {text} | `{policy}` | " + " | ".join(f"{f:.2f}" for f in figures) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def drones_beside_success() -> str:
+    """What the gate found of the drones' turning and of the change of actions, from the table of the gate."""
+    lines = ["| policy | `yaw_drift`, rad/s | `action_change` | episodes |", "|---|---|---|---|"]
+    for row in load("zoo-gate")["rows"]:
+        figures = {f["name"]: f["value"] for f in row.get("figures") or []}
+        if "yaw_drift" in figures:
+            change = cell(figures.get("action_change"), ".3f")
+            lines.append(f"| `{row['policy']}` | {figures['yaw_drift']:.3f} | {change} | {row['episodes']} |")
     return "\n".join(lines) + "\n"
 
 

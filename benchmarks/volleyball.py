@@ -45,9 +45,11 @@ COLUMNS = [
 ]
 METRICS = {
     "value": "deterministic policy of the zoo, one training seed, mean over episodes",
-    "published": "VolleyBots (Xu et al. 2025, arXiv 2502.01932), PPO or MAPPO, 500 M frames, pairs 1,000 M. In "
-    "set-and-spike-hard the defending board is our own design, and the physics differ from the published ones (exact contacts "
-    "at 200 Hz here, PhysX at 50 Hz there): the two success rates are of two games",
+    "published": "VolleyBots (Xu et al. 2025, arXiv 2502.01932), PPO or MAPPO from one observation, 500 M frames, pairs "
+    "1,000 M. All physics differ (exact contacts at 200 Hz here, PhysX at 50 Hz there); here solo-bump and the pairs imitate a "
+    "script first, see several observations, and the pairs where the ball will land; a hit is any touch of the racket, where "
+    "the published code asks for a ball within its radius when a step ends. In set-and-spike-hard the defending board is our "
+    "own design: the two success rates are of two games",
     "steps_m": "as the policy's contract records them; of volley-back-and-forth and volley-hit those of the last stage, which "
     "began from another policy",
 }

@@ -47,6 +47,12 @@ FILES = ("contract.json", "policy*.safetensors", "randomization.toml")
 """Of a run, that a policy of the zoo consists of."""
 
 
+def tracked(file: Path) -> bool:
+    """True where git knows the file in this checkout."""
+    command = ["git", "-C", str(ROOT), "ls-files", "--error-unmatch", str(file.resolve())]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
 def store(run: Path, name: str | None) -> str:
     """Copy the policy of a run into the zoo.
 
@@ -58,7 +64,8 @@ def store(run: Path, name: str | None) -> str:
         The name.
 
     Raises:
-        RookeryError: there is no policy, or its contract names no clean commit, by which it could be made again.
+        RookeryError: there is no policy, or its contract names no clean commit, or a file that the repository has not, so that
+            it could not be made again.
     """
     folder = find_run(run)
     contract = json.loads((folder / "contract.json").read_text())
@@ -66,6 +73,11 @@ def store(run: Path, name: str | None) -> str:
     if not commit or commit.endswith("-dirty"):
         raise RookeryError(
             f"{run} was trained at {commit or 'no commit'}, so it cannot be made again: train it in a checkout without changes."
+        )
+    if foreign := [file for file in contract["provenance"].get("files", {}) if not tracked(Path(file))]:
+        raise RookeryError(
+            f"{run} was trained by {foreign[0]}, which is not in the repository, so it cannot be made again: commit that file "
+            "and train by it."
         )
     target = ZOO / (name or contract["task_id"])
     fresh = target.with_name(f".{target.name}")

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime
 import functools
+import hashlib
 import os
 import platform
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+LONGEST_PATH = 1024  # characters; a longer word is no path, and asking for it is an error
 
 
 def gather_provenance(steps: int | None, seed: int | None, engine: str, randomisation: str | None) -> dict[str, Any]:
@@ -23,7 +27,8 @@ def gather_provenance(steps: int | None, seed: int | None, engine: str, randomis
         randomisation: "none", "default" or the file it came from, or None.
 
     Returns:
-        The provenance lines of a contract; `commit` is None outside a git checkout.
+        The provenance lines of a contract; `commit` is None outside a git checkout, and `files` has the SHA-256 of each file
+        that the command or the randomization names, by its path there.
     """
     return {
         "steps": steps,
@@ -34,7 +39,14 @@ def gather_provenance(steps: int | None, seed: int | None, engine: str, randomis
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "engine": engine,
         "randomisation": randomisation,
+        "files": _digests([*sys.argv[1:], randomisation or ""]),
     }
+
+
+def _digests(words: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of those words' files that there are."""
+    files = sorted({word for word in words if len(word) < LONGEST_PATH and Path(word).is_file()})
+    return {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
 
 
 @functools.cache

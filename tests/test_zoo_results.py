@@ -166,6 +166,24 @@ def test_a_stored_policy_names_a_clean_commit(modules, monkeypatch, tmp_path):
     assert not (tmp_path / "zoo" / "third").exists()
 
 
+def test_a_stored_policy_names_files_of_the_repository(modules, monkeypatch, tmp_path):
+    command = modules[3]
+    monkeypatch.setattr(command, "ZOO", tmp_path / "zoo")
+    (tmp_path / "zoo").mkdir()
+    run = Path(shutil.copytree(ZOO / "drone-hover-gru", tmp_path / "run"))
+    contract = json.loads((run / "contract.json").read_text())
+    (tmp_path / "own.toml").write_text("")
+    for name, refused in (("policies/recipes/drone-hover.toml", False), (str(tmp_path / "own.toml"), True)):
+        contract["provenance"]["files"] = {str(ROOT / name): "0"}
+        (run / "contract.json").write_text(json.dumps(contract))
+        if refused:
+            with pytest.raises(RookeryError, match="which is not in the repository"):
+                command.store(run, "refused")
+        else:
+            assert command.store(run, "kept") == "kept"
+    assert not (tmp_path / "zoo" / "refused").exists()
+
+
 WORK = """
 import sys, threading, time
 sys.path.insert(0, {benchmarks!r})

@@ -259,11 +259,10 @@ def show(result: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console(highlight=False)
-    changes = ", ".join(f"{k}={v:g}" for k, v in result["set"].items())
-    console.print(
-        f"[bold]{result['task']}[/] on {result['engine']}, {result['episodes']} episodes, {result['controller']}"
-        + (f", {changes}" if changes else "")
-    )
+    told = [f"{result['episodes']} episodes", f"seed {result['seed']}", result["controller"]]
+    told += [f"randomization {result['randomize']}"] if result["randomize"] != "none" else ["nominal physics"]
+    told += [f"{k}={v:g}" for k, v in result["set"].items()]
+    console.print(f"[bold]{result['task']}[/] on {result['engine']}: {', '.join(told)}")
     table = Table(box=None, show_header=False, pad_edge=False)
     if result["success_rate"] is not None:
         low, high = result.get("success_interval", (None, None))

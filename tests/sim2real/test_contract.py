@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import math
 import re
@@ -475,8 +476,21 @@ def test_differences_lists_every_line() -> None:
 def test_provenance_is_json() -> None:
     facts = gather_provenance(steps=5, seed=1, engine="mujoco", randomisation="none")
     assert json.loads(json.dumps(facts)) == facts
-    assert set(facts) == {"steps", "seed", "command", "commit", "machine", "date", "engine", "randomisation"}
+    assert set(facts) == {"steps", "seed", "command", "commit", "machine", "date", "engine", "randomisation", "files"}
     assert build_contract(make_env(), provenance=facts).provenance.to_json() == facts
+
+
+def test_provenance_has_the_digests_of_the_files_that_were_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, ranges = tmp_path / "own.toml", tmp_path / "ranges.toml"
+    recipe.write_text("task = 'drone-hover'")
+    ranges.write_text("[mass]\nlow = 0.9\nhigh = 1.1\n")
+    words = ["reproduce", str(recipe), "--out", str(tmp_path), "--note", "x" * 5000]
+    monkeypatch.setattr("sys.argv", ["rookery", *words])
+    facts = gather_provenance(steps=0, seed=0, engine="rotor", randomisation=str(ranges))
+    wanted = {str(f): hashlib.sha256(f.read_bytes()).hexdigest() for f in (recipe, ranges)}
+    assert facts["files"] == wanted
 
 
 @pytest.mark.parametrize(
