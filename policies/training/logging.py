@@ -291,6 +291,9 @@ class Terminal:
             parts.append(f"randomization {row['randomization_share']:.0%}")
         if "return" in row:
             parts.append(f"return {row['return']:.4g}")
+        errors = [value for name, value in row.items() if name.rpartition("/")[2] == "error"]
+        if errors:  # of imitation, a group each
+            parts.append(f"error {sum(errors) / len(errors):.3g}")
         if "staleness" in row:
             parts.append(f"staleness {row['staleness']:g}")
         if self._from is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rookery.cli.options import print_json
 from rookery.experiments.settings import RunSettings
+from rookery.policies.algorithms.ppo_config import PPOConfig
 from rookery.sim.errors import RookeryError
 from rookery.tasks.registry import find
 
@@ -105,13 +106,22 @@ def _train_on_workers(parsed: Parsed) -> int:
     return 130 if result["interrupted"] else 0
 
 
+def _levels(settings: RunSettings) -> str:
+    """Words for the skills that a training decides about, and whether these learn; none for other trainings."""
+    if settings.skills is None:
+        return ""
+    assert isinstance(settings.algorithm_config, PPOConfig)
+    how = {"off": "frozen", "together": "learning, too", "alternating": "learning by turns"}
+    return f" above the skills of {Path(settings.skills).name} ({how[settings.algorithm_config.learn_skills]})"
+
+
 def announce_training(settings: RunSettings, folder: Path) -> None:
     """Say what is trained, and where to look for it: compiling may take a minute before the first figures."""
     engine = settings.engine or find(settings.task).engines[0]
     worlds = f"{settings.num_envs:,} worlds" if settings.num_envs > 1 else "1 world"
     learner = "" if settings.device == "cpu" else f", learning on {settings.device}"
     print(
-        f"rookery: training {settings.task} with {settings.algorithm} on {engine}: {worlds}, "
+        f"rookery: training {settings.task} with {settings.algorithm}{_levels(settings)} on {engine}: {worlds}, "
         f"{settings.runner.total_steps:,} steps, seed {settings.seed}, in {folder}{learner}",
         file=sys.stderr,
         flush=True,

@@ -261,20 +261,27 @@ def _page(found: dict[str, Any]) -> str:
     ]
     lines += ["![cross-play](cross_play.svg)", "", "![ratings](ratings.svg)", "", "## Exploitability", ""]
     lines += ["| iteration | to the members | best responses, steps | exploitability |", "|---:|---:|---:|---:|"]
+    weak = False
     for row in found["exploitability"]:
         fresh = row.get("best_responses") or [{}]
         for b in fresh:
+            weak |= bool(b) and b["exploitability"] <= row["by_members"]
             shown = f"{b['steps']:,} | {b['exploitability']:.3f} ± {b['half_width']:.3f}" if b else " | "
             lines.append(f"| {row['iteration']} | {row['by_members']:.3f} | {shown} |")
     lines += ["", "Half of NashConv, as a payoff: 0 cannot be exploited, 1 loses every episode.", ""]
     lines += ["A best response shows a lower bound: longer training may find more.", ""]
+    if weak:
+        lines += [
+            "Where the two columns are equal, no best response won more than a member: its training was too short to tell.",
+            "",
+        ]
     lines += ["![exploitability](exploitability.svg)", "", "## Candidates", ""]
     lines += ["| candidate | steps | score against its mixture | needed | member |", "|---|---:|---:|---:|---|"]
     for r in found["rounds"]:
         score = (
             f"{r['score']:.1%} ({r['low']:.1%} to {r['high']:.1%}) | {shown_needed(r['needed'])}"
             if r["steps"]
-            else "- | over 100%"
+            else "not trained: its population wins every episode | "
         )
         lines.append(f"| {r['name']} | {r['steps']:,} | {score} | {'yes' if r['accepted'] else 'no'} |")
     return "\n".join(lines) + "\n"

@@ -223,7 +223,7 @@ class League:
                 LeagueMember(plan.name, plan.population, policy, plan.kind, plan.iteration, steps, digest),
             )
             cells = (*cells, *done.cells)
-        why = "not accepted" if done.attempts else "not trained: nobody can win more than is needed"
+        why = "not accepted" if done.attempts else "not trained: its population wins every episode already"
         self.tell(f"{plan.name} is {'a member' if done.accepted else why}")
         self._save(members=members, cells=cells, rounds=(*self.state.rounds, done), current=None)
 
@@ -248,7 +248,8 @@ class League:
         left = [t for t in trainings if t.made < t.steps or not t.begun]
         for t in left:
             kind = "best response " if t.plan.kind == BEST_RESPONSE else ""
-            self.tell(f"{kind}{t.folder.name}: training to {t.steps:,} steps against {shown_mixture(t.mixture)}")
+            done = f", {t.made:,} of them done," if t.made else ""
+            self.tell(f"{kind}{t.folder.name}: training to {t.steps:,} steps{done} against {shown_mixture(t.mixture)}")
         if self.cluster is None:
             for training in left:
                 if training.open(self.folder, self.state, self.training).run()["interrupted"]:

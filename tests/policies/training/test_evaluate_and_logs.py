@@ -232,6 +232,15 @@ def test_the_line_says_what_matters(capsys):
     assert last.startswith("2M of 5M steps") and "return 12.35, ETA " in last
 
 
+def test_the_line_of_an_imitation_says_its_error(capsys):
+    """The mean of the groups'."""
+    terminal = Terminal(0, 5_000)
+    terminal.start()
+    terminal.show({"steps": 1_000, "samples_per_s": 1e4, "a/error": 0.02, "b/error": 0.04, "a/loss": 5.0})
+    terminal.stop()
+    assert capsys.readouterr().err.startswith("1k of 5k steps, 10k samples/s, error 0.03")
+
+
 def test_hours_are_told_apart_from_minutes(monkeypatch):
     for now, eta in ((59.0, "ETA 0:59"), (3725.0, "ETA 1:02:05")):
         monkeypatch.setattr("time.monotonic", lambda: 0.0)
