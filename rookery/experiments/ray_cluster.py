@@ -81,7 +81,8 @@ def _handlers_kept(*ignored: signal.Signals) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    kept = {number: handler for number, handler in found.items() if handler is not None}  # None: one that C has set
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
     try:
