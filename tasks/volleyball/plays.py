@@ -107,7 +107,7 @@ class SoloBump(Team):
     """
 
     def __init__(
-        self, task: VolleyTask, contact: float = 2.15, spread: float = 0.15, apex: float = 3.8, highest: float = 4.4
+        self, task: VolleyTask, contact: float = 2.25, spread: float = 0.15, apex: float = 3.9, highest: float = 4.8
     ) -> None:
         super().__init__(task, contact, spread, apex)
         self._wanted = apex
