@@ -236,7 +236,7 @@ def domain(port: int) -> int:
     return 1 + port % 200
 
 
-def free_port() -> int:
+def free_udp_ports() -> int:
     """The first of three UDP ports side by side that nobody uses."""
     while True:
         port = random.SystemRandom().randrange(20_000, 32_000)
@@ -378,7 +378,7 @@ def episode(name: str, seed: int) -> dict[str, Any]:
     case = CASES[name]
     rng = random.Random(f"{name} {seed}")
     with tempfile.TemporaryDirectory(prefix="rookery-links-") as place:
-        port, folder = free_port(), Path(place)
+        port, folder = free_udp_ports(), Path(place)
         with case.host([case.task, *case.serve(port, folder)], folder, seed):
             words = ["--link", case.url(port, folder), *case.words(folder), *case.command(rng)]
             told = flown(case, words, folder / "flight.mcap", port)
