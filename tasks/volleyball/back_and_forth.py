@@ -82,7 +82,11 @@ class VolleyBackAndForth(VolleyTask):
     def groups(self) -> dict[str, Group]:
         way = place("target") - POSITION
         target = Term("to_target", way, scale=0.25, noise=PLACE_NOISE, bias=PLACE_BIAS, estimated="position")
-        return {"drone": Group(1, (*self.state_terms(), target), self.action, history=self.cfg.history)}
+        return {
+            "drone": Group(
+                1, (*self.state_terms(), target, *self.action_terms()), self.action, history=self.cfg.history
+            )
+        }
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
         return {"drone": super().measured()["drone"] | {"target": self.target[:, None]}}
@@ -127,7 +131,7 @@ class VolleyBackAndForth(VolleyTask):
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
         to_target = self.target[:, None] - self.drones.bodies.pos
-        return {"drone": {**self.observe_state(), "to_target": to_target}}
+        return {"drone": {**self.observe_state(), "to_target": to_target, **self.observe_action()}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         closeness = (50.0 - self.in_row) / (1.0 + self.distance.square())

@@ -32,6 +32,7 @@ from rookery.sim.errors import RookeryError, unknown
 from rookery.sim.multirotor.aeronautics import Aeronautics
 from rookery.sim.multirotor.effects import effects
 from rookery.sim.multirotor.parameters import DroneParameters
+from rookery.sim.quantities import LAST_ACTION, last_action
 from rookery.sim.randomization.parameters import Parameter, scaled
 from rookery.sim.rendering.camera import Follow
 from rookery.sim.scene import Scene
@@ -84,6 +85,9 @@ class VolleyConfig:
     observe_landing: bool = (
         False  # whether agents also observe where and when the ball comes down, which follows from the rest
     )
+    observe_action: bool = (
+        False  # whether agents also observe their last action, of which delayed measurements do not tell yet
+    )
     history: int = 1  # control steps that an observation holds: several tell noise from motion
     ball_above_m: float = 2.0  # m, where the ball starts above the drone that is to hit it first
     reward: Weights = Weights()
@@ -102,7 +106,9 @@ class VolleyTask(Task):
 
     engines = ("rotor", "mujoco")
     family = "volley"
-    interface: ClassVar[tuple[str, ...]] = ("drone", "action", "integrated_yaw", "observe_landing", "history")
+    interface: ClassVar[tuple[str, ...]] = (
+        "drone", "action", "integrated_yaw", "observe_landing", "observe_action", "history",
+    )  # fmt: skip
     causes: ClassVar[tuple[str, ...]] = FAULTS
     event_definitions: Mapping[str, str] = MappingProxyType(
         {
@@ -274,6 +280,7 @@ class VolleyTask(Task):
         state = torch.empty(len(ids), a, 13)
         kernels.starts(draws.numpy(), *self._start, tuple(c.start_box_m), c.start_tilt, c.start_yaw, state.numpy())
         self.drones.reset(ids, state)
+        self.commanded[ids] = torch.tensor(self.action.neutral)
         self.turning.reset(ids.numpy())
         if self.ball is not None:
             servers = self.servers(ids)
@@ -307,6 +314,7 @@ class VolleyTask(Task):
         out = {
             "position": b.pos, "velocity": b.lin_vel, "rotation": b.quat, "angular velocity": b.ang_vel,
             SIDE.name: half[self._turned.long()].expand(n, -1, -1), THROTTLES.name: self.drones.rotor_speed,
+            LAST_ACTION: self.commanded,
         }  # fmt: skip
         if self.ball is not None:
             fall = self.ball.pos[..., 2:] - b.pos[..., 2:] - self.ball_kind.radius - 0.5 * self.drone.body_height
@@ -323,6 +331,14 @@ class VolleyTask(Task):
         out = torch.empty(*x.shape[:2], STATE)
         drone_state(np.arange(len(x)), x.numpy(), self.drones.rotor_speed.numpy(), self._turned.numpy(), out.numpy())
         return dict(zip((t.name for t in TERMS), out.split([t.size for t in TERMS], dim=-1), strict=True))
+
+    def action_terms(self) -> tuple[Term, ...]:
+        """The last action, declared where agents observe it (value from `observe_action`)."""
+        return (Term("last_action", last_action(4)),) if self.cfg.observe_action else ()
+
+    def observe_action(self) -> dict[str, Tensor]:
+        """The value of `action_terms`, [N, A, 4]."""
+        return {"last_action": self.commanded} if self.cfg.observe_action else {}
 
     def ball_terms(self) -> tuple[Term, ...]:
         """Anchor and ball as a drone sees them, declared (values from `observe_ball`)."""

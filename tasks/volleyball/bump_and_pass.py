@@ -63,6 +63,7 @@ class Pair(VolleyTask):
             Term("to_other", way, scale=0.25, noise=PLACE_NOISE, bias=PLACE_BIAS, estimated="other drones' position"),
             Term("turn", own(TURN, 2, doc="both 0 when both are through")),
             Term("number", command(NUMBER, 2)),
+            *self.action_terms(),
         )
         return {"drone": Group(2, terms, self.action, history=self.cfg.history)}
 
@@ -90,6 +91,7 @@ class Pair(VolleyTask):
                 "to_other": pos.flip(1) - pos,
                 "turn": self.is_turn()[:, None].expand(-1, 2, -1),
                 "number": self._number,
+                **self.observe_action(),
             }
         }
 

@@ -196,7 +196,7 @@ class Match(VolleyTask):
                 estimated="other drones' position",
             )
             others = (anchor, opponent, ball, velocity, turn)
-        terms = (*self.state_terms(), *others, *landing)
+        terms = (*self.state_terms(), *others, *landing, *self.action_terms())
         return {"drone": Group(self.num_drones, terms, self.action, history=self.cfg.history)}
 
     def measured(self) -> dict[str, dict[str, Tensor]]:
@@ -255,6 +255,8 @@ class Match(VolleyTask):
         if self.cfg.observe_landing:
             for name, value in self.observe_landing().items():
                 self._views[name].copy_(value)
+        for name, value in self.observe_action().items():
+            self._views[name].copy_(value)
         return {"drone": self._views.copy()}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:

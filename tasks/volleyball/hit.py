@@ -64,11 +64,11 @@ class VolleyHit(VolleyTask):
         )  # fmt: skip
 
     def groups(self) -> dict[str, Group]:
-        terms = (*self.state_terms(), *self.ball_terms())
+        terms = (*self.state_terms(), *self.ball_terms(), *self.action_terms())
         return {"drone": Group(1, terms, self.action, history=self.cfg.history)}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": {**self.observe_state(), **self.observe_ball()}}
+        return {"drone": {**self.observe_state(), **self.observe_ball(), **self.observe_action()}}
 
     @property
     def finished(self) -> Tensor:

@@ -177,7 +177,7 @@ class VolleySkill(VolleyTask):
 
     def groups(self) -> dict[str, Group]:
         _, ball, velocity, *landing = self.ball_terms()
-        terms = (*self.state_terms(), ball, velocity, *landing, *command_terms())
+        terms = (*self.state_terms(), ball, velocity, *landing, *command_terms(), *self.action_terms())
         return {"drone": Group(1, terms, self.action, history=self.cfg.history)}
 
     def command_ranges(self) -> Mapping[str, CommandRange]:
@@ -205,7 +205,7 @@ class VolleySkill(VolleyTask):
     def observe(self) -> dict[str, dict[str, Tensor]]:
         seen = self.observe_ball()
         del seen["from_anchor"]
-        return {"drone": self.observe_state() | seen | self._told()}
+        return {"drone": self.observe_state() | seen | self._told() | self.observe_action()}
 
     def reset(self, ids: Tensor) -> None:
         super().reset(ids)

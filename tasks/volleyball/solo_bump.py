@@ -63,11 +63,11 @@ class VolleySoloBump(VolleyTask):
         )  # fmt: skip
 
     def groups(self) -> dict[str, Group]:
-        terms = (*self.state_terms(), *self.ball_terms())
+        terms = (*self.state_terms(), *self.ball_terms(), *self.action_terms())
         return {"drone": Group(1, terms, self.action, history=self.cfg.history)}
 
     def observe(self) -> dict[str, dict[str, Tensor]]:
-        return {"drone": {**self.observe_state(), **self.observe_ball()}}
+        return {"drone": {**self.observe_state(), **self.observe_ball(), **self.observe_action()}}
 
     def rewards(self) -> dict[str, dict[str, Tensor]]:
         """`high_hit` is a hit up to which the mean apex of the flights between hits was above 3.5 m; `below` and `height`

@@ -15,6 +15,7 @@ from drift import without_drift
 from scipy.spatial.transform import Rotation
 from volley_table import make
 
+import rookery
 from rookery.tasks.volleyball.back_and_forth import VolleyBackAndForth
 from rookery.tasks.volleyball.base import VolleyTask
 from rookery.tasks.volleyball.bump_and_pass import VolleyBumpAndPass
@@ -276,3 +277,23 @@ def test_the_ball_comes_down_where_and_when_it_is_said_to():
     assert float(got["landing_in"]) == pytest.approx(time, rel=1e-4)
     x, y = task.drones.bodies.pos[0, 0, :2].tolist()
     assert got["to_landing"][0, 0].tolist() == pytest.approx([4.0 - time - x, 0.5 + 0.7 * time - y], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "task",
+    ["volley-back-and-forth", "volley-hit", "volley-solo-bump", "volley-bump-and-pass", "volley-3v3", "volley-skill"],
+)
+def test_the_last_action_is_seen_as_it_was_given_however_late_it_acts(task):
+    fixed = {"action_delay": 0.03, "observation_delay": 0.02, "action_dropout": 0.5}
+    env = rookery.make(task, 3, config={"observe_action": True}, randomize="none", fixed=fixed)
+    obs, _ = env.reset(seed=0)
+    group = env.groups["drone"]
+    place = group.slices()["last_action"]
+    neutral = torch.tensor(group.action.neutral)
+    assert torch.allclose(obs["drone"][..., place], neutral.expand(3, group.count, 4))
+    rng = torch.Generator().manual_seed(0)
+    for _ in range(4):
+        action = neutral + 0.1 * torch.randn(3, group.count, 4, generator=rng)
+        obs, _, terminated, truncated, _ = env.step({"drone": action})
+        assert not (terminated | truncated).any()
+        assert torch.equal(obs["drone"][..., place], action.clamp(-1.0, 1.0))
