@@ -99,8 +99,10 @@ class Strength(Buffers):
             given: [3, N, A, 4] N, commands of the step and of the two before; late, steps, dt, full: see `see_lag`.
             nominal: s, time constant.
         """
-        arrays = (x.numpy() for x in (self.speed, speed, given, late))
-        see_lag(*arrays, steps, dt, full, nominal, self.fresh.numpy(), self.lag.numpy())
+        see_lag(
+            self.speed.numpy(), speed.numpy(), given.numpy(), late.numpy(), steps, dt, full, nominal, self.fresh.numpy(),
+            self.lag.numpy(),
+        )  # fmt: skip
         self.speed.copy_(speed)
 
     @staticmethod
