@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import hashlib
@@ -13,8 +14,6 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-
-LONGEST_PATH = 1024  # characters; a longer word is no path, and asking for it is an error
 
 
 def gather_provenance(steps: int | None, seed: int | None, engine: str, randomisation: str | None) -> dict[str, Any]:
@@ -44,9 +43,14 @@ def gather_provenance(steps: int | None, seed: int | None, engine: str, randomis
 
 
 def _digests(words: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of those words' files that there are."""
-    files = sorted({word for word in words if len(word) < LONGEST_PATH and Path(word).is_file()})
-    return {file: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
+    """SHA-256 of those words' files that there are and can be read."""
+    out = {}
+    for word in sorted(set(words)):
+        with contextlib.suppress(OSError, ValueError):  # most words are no paths, and some cannot be one
+            if Path(word).is_file():
+                with Path(word).open("rb") as file:
+                    out[word] = hashlib.file_digest(file, "sha256").hexdigest()
+    return out
 
 
 @functools.cache

@@ -486,7 +486,7 @@ def test_provenance_has_the_digests_of_the_files_that_were_named(
     recipe, ranges = tmp_path / "own.toml", tmp_path / "ranges.toml"
     recipe.write_text("task = 'drone-hover'")
     ranges.write_text("[mass]\nlow = 0.9\nhigh = 1.1\n")
-    words = ["reproduce", str(recipe), "--out", str(tmp_path), "--note", "x" * 5000]
+    words = ["reproduce", str(recipe), "--out", str(tmp_path), "--note", "x" * 300, "y" * 5000, "a\0b", ""]
     monkeypatch.setattr("sys.argv", ["rookery", *words])
     facts = gather_provenance(steps=0, seed=0, engine="rotor", randomisation=str(ranges))
     wanted = {str(f): hashlib.sha256(f.read_bytes()).hexdigest() for f in (recipe, ranges)}
