@@ -40,17 +40,12 @@ from rookery.cli.main import ending_in_order, guarded
 from rookery.experiments.runs import find_run
 from rookery.sim.cores import usable_cores
 from rookery.sim.errors import RookeryError, unknown
+from rookery.sim2real.provenance import tracked
 
 GATE = ("--episodes", "16", "--rounds", "1", "--combinations", "32", "--interval", "0.5", "--required-only")
 """Options of `rookery gate`: a quarter of its own episodes, so that the whole zoo takes hours and not a day."""
 FILES = ("contract.json", "policy*.safetensors", "randomization.toml")
 """Of a run, that a policy of the zoo consists of."""
-
-
-def tracked(file: Path) -> bool:
-    """True where git knows the file in this checkout."""
-    command = ["git", "-C", str(ROOT), "ls-files", "--error-unmatch", str(file.resolve())]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def store(run: Path, name: str | None) -> str:
@@ -74,7 +69,8 @@ def store(run: Path, name: str | None) -> str:
         raise RookeryError(
             f"{run} was trained at {commit or 'no commit'}, so it cannot be made again: train it in a checkout without changes."
         )
-    if foreign := [file for file in contract["provenance"].get("files", {}) if not tracked(Path(file))]:
+    files = [Path(file).resolve() for file in contract["provenance"].get("files", {})]
+    if foreign := [file for file in files if not (file.is_relative_to(ROOT) and tracked(file))]:
         raise RookeryError(
             f"{run} was trained by {foreign[0]}, which is not in the repository, so it cannot be made again: commit that file "
             "and train by it."

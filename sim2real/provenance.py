@@ -58,9 +58,14 @@ def checkout_commit(file: Path | None) -> str | None:
     """Commit of the git checkout that a file belongs to, with "-dirty" when something in it is changed; None outside of one.
     Asked for once: what a process runs is what it imported, and git takes 10 ms and more."""
     # The first command fails for an installed copy that merely lies inside somebody's repository.
-    if file is None or not _git(file.parent, "ls-files", "--error-unmatch", file.name):
+    if file is None or not tracked(file):
         return None
     return _git(file.parent, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def tracked(file: Path) -> bool:
+    """True where git knows the file in the checkout that it lies in."""
+    return _git(file.parent, "ls-files", "--error-unmatch", file.name) is not None
 
 
 def _git(folder: Path, *args: str) -> str | None:

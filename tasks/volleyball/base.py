@@ -235,6 +235,7 @@ class VolleyTask(Task):
         self.child("turning", self.turning)
         self.places = torch.tensor(self.anchors)  # [A, 3] m, world
         self.buffer("commanded", n, self.num_drones, 4)
+        self._neutral = torch.tensor(self.drones.spec.neutral)
         self._numbers = torch.arange(self.num_drones)
         self._no_fault = torch.zeros(n, self.num_drones)
         self._fault_kinds = np.zeros((len(FAULTS) + 1, 3), np.float32)
@@ -280,7 +281,7 @@ class VolleyTask(Task):
         state = torch.empty(len(ids), a, 13)
         kernels.starts(draws.numpy(), *self._start, tuple(c.start_box_m), c.start_tilt, c.start_yaw, state.numpy())
         self.drones.reset(ids, state)
-        self.commanded[ids] = torch.tensor(self.action.neutral)
+        self.commanded[ids] = self._neutral
         self.turning.reset(ids.numpy())
         if self.ball is not None:
             servers = self.servers(ids)

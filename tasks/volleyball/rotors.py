@@ -16,9 +16,7 @@ from torch import Tensor
 SHARE = 0.25  # of a step's finding that is taken over
 FARTHEST = 0.4  # from the factor so far: the most that a step can tell
 LEAST, MOST = 0.4, 2.5  # factors that are believed
-NOTICEABLE = (
-    1e-5  # square of what another factor would have changed in normalized speeds, from which on a step tells something
-)
+NOTICEABLE = 1e-5  # square of a change of normalized speeds by another factor, from which on a step tells something
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
