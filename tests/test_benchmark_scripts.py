@@ -87,6 +87,7 @@ WORDS = {
     "volley_skills": f"--episodes 1 --only go {OUT}",
     "volley_teams": f"--steps 2000 --episodes 2 --only 'hierarchy : script' {OUT}",
     "volleyball": f"--episodes 1 {OUT}",
+    "volleyball_scripted": f"--episodes 1 --only volley-hit {OUT}",
     "workers": "--repetitions 1 --iterations 4 --tasks drone-hover",
     "walking": f"--episodes 2 {OUT}",
     "zoo": "--only drone-hover --parts nominal gate --episodes 1 --processes 1 --gate '--episodes 8 --interval 0.25 --rounds 0 "

@@ -1,0 +1,60 @@
+"""How volleyball's scripted teams play: benchmarks/results/volleyball-scripted.json.
+
+    python benchmarks/volleyball_scripted.py [--episodes 512] [--only volley-hit]
+
+`rookery eval TASK --controller classical`, with nominal physics and under the default randomization. Rows that are not measured
+anew stay.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from evaluation import eval_figures
+from result_file import RESULTS, measure_tasks
+from volleyball import CASES
+
+OUT = RESULTS / "volleyball-scripted.json"
+PLAYED = ("volley-1v1", "volley-3v3", "volley-6v6")
+"""Tasks of two sides, for which nothing was published that compares."""
+COLUMNS = [
+    {"key": "case", "title": "task"},
+    {"key": "figure", "title": "figure"},
+    {"key": "value", "title": "scripted team", "format": ".4g"},
+    {"key": "published", "title": "published, learned", "format": ".2f"},
+    {"key": "success", "title": "success rate", "format": ".3f"},
+    {"key": "value_default", "title": "default randomization", "format": ".4g"},
+    {"key": "success_default", "title": "success rate there", "format": ".3f"},
+    {"key": "episodes", "title": "episodes", "format": ",.0f"},
+]
+METRICS = {
+    "success": "as the task defines it: in set-and-spike-hard the point is won against the board, in matches the rally goes on",
+    "published": "VolleyBots (Xu et al. 2025, arXiv 2502.01932), of learned policies",
+}
+
+
+def row(task: str, episodes: int, seed: int) -> dict[str, Any]:
+    """The figures of one task's script."""
+    words = ("--controller", "classical", "--episodes", str(episodes), "--seed", str(seed), "--randomize")
+    nominal = eval_figures(task, *words, "none")
+    default = eval_figures(task, *words, "default")
+    case = CASES.get(task)
+    return {
+        "case": task,
+        "figure": case.figure if case else nominal["metric_name"],
+        "published": case.published if case else None,
+        "value": nominal["metric"],
+        "success": nominal["success_rate"],
+        "value_default": default["metric"],
+        "success_default": default["success_rate"],
+        "causes": nominal["causes"],
+    }
+
+
+def main() -> int:
+    return measure_tasks("volleyball_scripted.py", 512, [*CASES, *PLAYED], row, OUT, COLUMNS, METRICS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
