@@ -14,7 +14,6 @@ from rookery.tasks.drones.turning import TURNING_METRICS
 from rookery.tasks.volleyball import plays, rally
 from rookery.tasks.volleyball.base import VolleyConfig
 from rookery.tasks.volleyball.bump_and_pass import Pair
-from rookery.tasks.volleyball.flight import Tolerance
 from rookery.tasks.volleyball.rally_starts import begin_in_flight
 from rookery.tasks.volleyball.rules import IN_THE_AIR, PLANE, SEQUENCE, Rules
 
@@ -157,8 +156,8 @@ class VolleySetAndSpikeEasy(Pair):
 
     def controller(self) -> plays.Act:
         return plays.SetAndSpike(
-            self, contact=2.8, apex=5.2, above=2.8, flight=1.35, retreat=0.5, after=1.0,
-            timing=plays.Timing(engage=1.3, calm=14.0), tolerance=Tolerance(effort=3.4),
+            self, contact=2.8, apex=5.6, above=2.8, flight=1.35, retreat=0.5, after=1.0,
+            timing=plays.Timing(engage=1.3, calm=14.0),
         )  # fmt: skip
 
     def markers(self, i: int) -> list[dict[str, Any]]:
