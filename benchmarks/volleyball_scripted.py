@@ -40,7 +40,7 @@ def row(task: str, episodes: int, seed: int) -> dict[str, Any]:
     nominal = eval_figures(task, *words, "none")
     default = eval_figures(task, *words, "default")
     if task in MATCHES:
-        own = {"figure": "crossings of the net", "published": None}
+        own = {"figure": "crossings of the net", "published": None, "success": None, "success_default": None}
         own |= {"value": nominal["metrics"]["crossings"], "value_default": default["metrics"]["crossings"]}
     else:
         own = CASES[task]._asdict() | {"value": nominal["metric"], "value_default": default["metric"]}
