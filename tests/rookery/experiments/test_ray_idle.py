@@ -47,7 +47,7 @@ def test_processes_of_the_tasks_of_one_job_are_found_and_ended() -> None:
     early, idle = named("ray::IDLE", "ffffffff"), named("ray::IDLE", "02")
     everybody = (busy, waits, early, idle, named("ray::as_here", "03"), named("ray::Letters", "02"))
     try:
-        wait_for(lambda: all(psutil.Process(p.pid).cmdline()[0].startswith("ray::") for p in everybody))
+        wait_for(lambda: all("".join(psutil.Process(p.pid).cmdline()).startswith("ray::") for p in everybody))
         early.send_signal(signal.SIGSTOP)
         wait_for(lambda: psutil.Process(early.pid).status() == psutil.STATUS_STOPPED)
         before = {p.pid: p for p in node.tasks()}
@@ -243,6 +243,6 @@ def tasks_of_this_process() -> set[int]:
     found = set()
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            if process.cmdline()[:1] and process.cmdline()[0].strip() == ray_idle.WORKS:
+            if next(iter(process.cmdline()), "").strip() == ray_idle.WORKS:
                 found.add(process.pid)
     return found
