@@ -30,6 +30,11 @@ from rookery.tasks.volleyball.strength import Strength
 
 STEP = 0.0025  # s, between the rows of a table
 LONGEST = 3.0  # s, of a table
+MOST_TURNING = 47.0  # rad/s^2, asked of a drone
+TORQUE_SHARE = 0.52  # of a rotor's thrust that turning may have in any case
+MOST_TILT = 0.75  # sine of the angle
+LEAST_THRUST = 0.35  # of the weight: attitude needs thrust to act on
+YAW_RATE = 2.0  # 1/s, gain of the damping of the heading, which is left as it is
 
 
 class Chain(NamedTuple):
@@ -99,17 +104,6 @@ class Tolerance(NamedTuple):
     lift: float = 3.9  # m/s^2, of climbing
 
 
-class FlightLimits(NamedTuple):
-    """Most that is asked of a drone."""
-
-    turning: float = 47.0  # rad/s^2
-    torque_share: float = 0.52  # of a rotor's thrust that turning may have in any case
-    tilt: float = 0.75  # sine of the angle
-    least_thrust: float = 0.35  # of the weight: attitude needs thrust to act on
-    most_thrust: float = 1.0  # of what the rotors can give
-    yaw_rate: float = 2.0  # 1/s, gain of the damping of the heading, which is left as it is
-
-
 class Steering(Buffers):
     """Commands of A drones in each of N worlds.
 
@@ -128,7 +122,7 @@ class Steering(Buffers):
     given: Tensor
     late: Tensor
 
-    def __init__(self, drones: Drones, control_dt: float, tolerance: Tolerance, limits: FlightLimits) -> None:
+    def __init__(self, drones: Drones, control_dt: float, tolerance: Tolerance) -> None:
         super().__init__()
         self.drones = drones
         self.control_dt = control_dt
@@ -140,7 +134,6 @@ class Steering(Buffers):
         self.buffer("late", n, dtype=torch.int64)
         self.state = torch.zeros(n, a, 13)
         self.speed = torch.zeros(n, a, 4)
-        self.limits = limits
         d, t = drones.drone, tolerance
         self.lag = 0.5 * (d.tau_up + d.tau_down)  # s, nominal
         quick = 1.0 / self.lag
@@ -254,7 +247,7 @@ class Steering(Buffers):
         rate = self.sideways[..., 3]
         size = tilt.norm(dim=-1, keepdim=True)
         out = tilt / size.clamp_min(1e-6)
-        most = 100.0 * (self.limits.tilt - size) - 20.0 * (rate * out).sum(-1, keepdim=True)
+        most = 100.0 * (MOST_TILT - size) - 20.0 * (rate * out).sum(-1, keepdim=True)
         along = (turning * out).sum(-1, keepdim=True)
         return turning - (along - most).clamp_min(0.0) * out
 
@@ -265,23 +258,23 @@ class Steering(Buffers):
             turning: [N, A, 2] rad/s^2, world: wanted second derivative of the tilt.
             rise: [N, A] m/s^2, wanted acceleration upwards.
         """
-        d, g, n = self.drones.drone, self.limits, self.normal
+        d, n = self.drones.drone, self.normal
         turning = self._bound_tilt(turning)
         size = turning.norm(dim=-1, keepdim=True).clamp_min(1e-9)
-        turning = turning * (g.turning / size).clamp_max(1.0)
+        turning = turning * (MOST_TURNING / size).clamp_max(1.0)
         down = -(self.rate.square().sum(-1) + (n[..., :2] * turning).sum(-1)) / n[..., 2].clamp_min(0.2)
         twist = torch.linalg.cross(n, torch.cat((turning, down[..., None]), -1))
         twist = (self.rotation.mT @ twist[..., None]).squeeze(-1)
-        twist[..., 2] = -g.yaw_rate * self.spin[..., 2]
+        twist[..., 2] = -YAW_RATE * self.spin[..., 2]
         torque = self.inertia * twist + torch.linalg.cross(self.spin, self.inertia * self.spin)
         torque[..., :2] /= self.strength.turning[..., None]
         torque[..., 2].clamp_(-self.most_yaw, self.most_yaw)
         thrust = d.mass * (GRAVITY + rise) / (self.strength.thrust * n[..., 2].clamp_min(0.4))
-        thrust = thrust.clamp(g.least_thrust * d.mass * GRAVITY, g.most_thrust * 4 * d.max_thrust)
+        thrust = thrust.clamp(LEAST_THRUST * d.mass * GRAVITY, 4 * d.max_thrust)
         base = 0.25 * thrust[..., None]
         uneven = torque @ self.inverse[:, 1:].T
         # torques may take what the collective thrust leaves, and a part of that
-        room = torch.maximum(d.max_thrust - base, torch.tensor(g.torque_share * d.max_thrust))
+        room = torch.maximum(d.max_thrust - base, torch.tensor(TORQUE_SHARE * d.max_thrust))
         uneven = uneven * (room / uneven.abs().amax(-1, keepdim=True).clamp_min(1e-9)).clamp_max(1.0)
         base = torch.minimum(base, d.max_thrust - uneven.amax(-1, keepdim=True))
         base = torch.maximum(base, -uneven.amin(-1, keepdim=True))

@@ -20,7 +20,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.sim.world import Bodies
 from rookery.tasks.volleyball.ahead import balls_ahead
-from rookery.tasks.volleyball.flight import FlightLimits, Steering, Tolerance, hardest, rows
+from rookery.tasks.volleyball.flight import Steering, Tolerance, hardest, rows
 from rookery.tasks.volleyball.strokes import stroke
 
 
@@ -116,7 +116,7 @@ class Players(Buffers):
 
     def __init__(
         self, drones: Drones, ball: Bodies | None, touch: Touch, control_dt: float, timing: Timing | None = None,
-        tolerance: Tolerance | None = None, limits: FlightLimits | None = None,
+        tolerance: Tolerance | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if drones.level != MOTORS:
@@ -129,7 +129,7 @@ class Players(Buffers):
         self.control_dt = control_dt
         self.timing = timing or Timing()
         n, a = drones.rotor_speed.shape[:2]
-        self.steering = Steering(drones, control_dt, tolerance or Tolerance(), limits or FlightLimits())
+        self.steering = Steering(drones, control_dt, tolerance or Tolerance())
         self.child("steering", self.steering)
         self.goals = Goals(n, a)
         self.balls = torch.zeros(n, 6)

@@ -16,7 +16,7 @@ from torch import Tensor
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.tasks.volleyball.ballistics import landings
 from rookery.tasks.volleyball.base import VolleyTask
-from rookery.tasks.volleyball.flight import FlightLimits, Tolerance
+from rookery.tasks.volleyball.flight import Tolerance
 from rookery.tasks.volleyball.players import Players, Timing, Touch
 from rookery.tasks.volleyball.rules import SERVE
 
@@ -45,10 +45,10 @@ class Team:
     def __init__(
         self, task: VolleyTask, contact: float = 2.3, spread: float = 0.5, apex: float = 4.0,
         serve_contact: float | None = None, serve_apex: float | None = None, wait: float | None = None,
-        timing: Timing | None = None, tolerance: Tolerance | None = None, limits: FlightLimits | None = None,
+        timing: Timing | None = None, tolerance: Tolerance | None = None,
     ) -> None:  # fmt: skip
         self.task = task
-        self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, tolerance, limits)
+        self.players = Players(task.drones, task.ball, touch(task), task.cfg.control_dt, timing, tolerance)
         # so that a saved environment includes what its controllers remember, of which there may be one for each side
         task.child(next(name for name in _names() if name not in task._children), self.players)
         goals = self.goals = self.players.goals

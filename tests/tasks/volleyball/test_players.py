@@ -14,7 +14,7 @@ from rookery.sim.errors import RookeryError
 from rookery.sim.multirotor.parameters import GRAVITY
 from rookery.tasks.volleyball import plays
 from rookery.tasks.volleyball.ballistics import bounce, fall
-from rookery.tasks.volleyball.flight import STEP, FlightLimits, Steering, Tolerance, chain, hardest, matrix, rows
+from rookery.tasks.volleyball.flight import STEP, Steering, Tolerance, chain, hardest, matrix, rows
 from rookery.tasks.volleyball.strokes import stroke
 
 DT = 0.02
@@ -82,7 +82,7 @@ def hovering(tilt: float = 0.0) -> Steering:
     state[..., 3] = math.cos(tilt / 2)
     state[..., 5] = math.sin(tilt / 2)
     env.task.drones.reset(torch.tensor([0]), state)
-    steering = Steering(env.task.drones, DT, Tolerance(), FlightLimits())
+    steering = Steering(env.task.drones, DT, Tolerance())
     steering.look()
     return steering
 
@@ -123,7 +123,7 @@ def test_the_state_in_which_late_commands_act_is_the_engine_s(seed):
     actions = torch.tensor(drones.spec.neutral) + torch.rand(1, 1, 4, generator=generator) - 0.5
     for _ in range(2):
         env.step(actions)
-    steering = Steering(drones, DT, Tolerance(), FlightLimits())
+    steering = Steering(drones, DT, Tolerance())
     given = drones.physical(actions)
     for _ in range(2):
         steering.note(given, torch.tensor([drones.physics_steps]))
