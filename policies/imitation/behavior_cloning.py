@@ -151,6 +151,10 @@ class BehaviorCloning(Algorithm):
     def starting(self) -> Mapping[str, Starting]:
         return self.networks
 
+    def close(self) -> None:
+        for network in self.networks.values():
+            network.close()
+
     def policies(self) -> dict[str, Policy]:
         """Policies as learnt so far, by group."""
         return {name: network.policy() for name, network in self.networks.items()}

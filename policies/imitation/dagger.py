@@ -158,6 +158,10 @@ class DAgger(Algorithm):
     def starting(self) -> Mapping[str, Starting]:
         return {name: student.network for name, student in self.students.items()}
 
+    def close(self) -> None:
+        for student in self.students.values():
+            student.network.close()
+
     def policies(self) -> dict[str, Policy]:
         """The students by group."""
         return {name: student.network.policy() for name, student in self.students.items()}
@@ -236,7 +240,7 @@ class Student:
         for _ in range(self.config.epochs):
             order = torch.randperm(len(observation), generator=generator).to(observation.device)
             for rows in order.split(self.config.batch):
-                losses.append(self.network.learn(observation[rows], expert_actions[rows], progress, weights[rows]))
+                losses.append(self.network.learn(observation, expert_actions, progress, weights, rows))
         return torch.stack(losses).mean()
 
     def _samples(self) -> dict[str, Tensor]:

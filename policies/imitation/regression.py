@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -13,6 +14,8 @@ from rookery.policies.algorithms.checks import check_bounds, check_types
 from rookery.policies.algorithms.encoder_config import EncoderConfig
 from rookery.policies.nn.adam import Adam
 from rookery.policies.nn.build import build, weight_count
+from rookery.policies.nn.network import Network
+from rookery.policies.nn.parallel import Threads, split
 from rookery.policies.policy import Policy
 from rookery.policies.storage.normalizers import put_statistics
 from rookery.policies.storage.prefix import prefixed
@@ -20,6 +23,10 @@ from rookery.sim.buffers import under
 from rookery.sim.specs import Group
 
 __all__ = ["ActionRegression", "RegressionConfig"]
+
+PART_ROWS = 1024
+"""Of a batch, in each part with gradients of its own: the same parts, and so the same bits, with any number of threads."""
+MAX_PARTS = 16
 
 
 @dataclass(frozen=True)
@@ -84,8 +91,11 @@ class ActionRegression:
         self.chains = policy_chains(config, group)
         self.actor_inputs = self.chains.actor_inputs
         self._parameters = torch.zeros(1, weight_count(self.chains.actor), device=device)
-        self._gradients = torch.zeros_like(self._parameters)
-        self.actor = build(self.chains.actor, self._parameters, self._gradients)
+        cpu = self.device.type == "cpu"
+        self._parts = [Part(self) for _ in range(min(-(-config.batch // PART_ROWS), MAX_PARTS) if cpu else 1)]
+        self._threads = Threads()
+        self._thread_count = min(torch.get_num_threads(), len(self._parts))
+        self.actor, self._gradients = self._parts[0].actor, self._parts[0].gradients
         # A small last layer around the neutral action: an untrained policy keeps a robot at rest.
         self.actor.initialize(initial, 0.01, torch.tensor(group.action.neutral))
         self._adam = Adam(self._parameters, self._gradients, config.max_grad_norm)
@@ -98,31 +108,45 @@ class ActionRegression:
         """Actions [N, A, D] in [-1, 1] for observations [N, A, O]."""
         return self.actor.forward_agents(self.observations.normalize(obs)).clamp(-1.0, 1.0)
 
-    def learn(self, obs: Tensor, expert_actions: Tensor, progress: float, weights: Tensor | None = None) -> Tensor:
+    def learn(
+        self,
+        obs: Tensor,
+        expert_actions: Tensor,
+        progress: float,
+        weights: Tensor | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
         """One optimizer step.
 
         Args:
-            obs: [R, O].
-            expert_actions: [R, D].
+            obs: [S, O].
+            expert_actions: [S, D].
             progress: share of the training that is over, 0 to 1.
-            weights: [R] of the samples; None for equal ones.
+            weights: [S] of the samples; None for equal ones.
+            rows: [R] int64, the samples of the batch; None for all.
 
         Returns:
             mean loss before the step, a scalar.
         """
-        weights = torch.ones(len(obs), device=obs.device) if weights is None else weights
-        share = (weights / weights.sum().clamp(min=1.0)).unsqueeze(1)
-        error = self.actor.forward(self.observations.normalize(obs).unsqueeze(0)).sub_(expert_actions)
-        if self.config.loss == "squared":
-            of_action, slope = error.square(), 2.0 * error
-        else:
-            of_action, slope = error.abs(), error.sign()
-        loss = (of_action * share).sum() / error.shape[-1]
-        self._gradients.zero_()
-        self.actor.backward(slope.mul_(share / error.shape[-1]))
+        rows = torch.arange(len(obs), device=obs.device) if rows is None else rows
+        share = torch.ones(len(rows), device=obs.device) if weights is None else weights[rows]
+        share = (share / share.sum().clamp(min=1.0)).unsqueeze(1) / expert_actions.shape[-1]
+        count = min(-(-len(rows) // PART_ROWS), len(self._parts))
+        pieces = [
+            (part, rows[r], share[r]) for part, r in zip(self._parts, split(slice(0, len(rows)), count), strict=False)
+        ]
+        threads = min(self._thread_count, count)
+        self._threads.map(_learn_pieces, [(pieces[i::threads], obs, expert_actions) for i in range(threads)])
+        for part, *_ in pieces[1:]:
+            self._gradients += part.gradients
+        loss = torch.stack([part.loss for part, *_ in pieces]).sum()
         rate = self.config.learning_rate * (1.0 - (1.0 - self.config.final_rate) * progress)
         self._adam.step(torch.full((1, 1), rate, device=obs.device))
         return loss
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.close()
 
     def policy(self) -> Policy:
         """The policy as learnt so far."""
@@ -141,3 +165,50 @@ class ActionRegression:
         self._parameters.copy_(state["parameters"])
         self._adam.load_state_dict(under("adam", state))
         self.observations.load_state_dict(under("norm", state))
+
+
+class Part:
+    """A part of a batch: activations and gradients of its own, weights in common.
+
+    Args:
+        whole: whose.
+
+    Attributes:
+        gradients: [1, P].
+        loss: of the latest rows, their share of the batch's.
+    """
+
+    loss: Tensor
+
+    def __init__(self, whole: ActionRegression) -> None:
+        self.whole = whole
+        self.gradients = torch.zeros_like(whole._parameters)
+        self.actor: Network = build(whole.chains.actor, whole._parameters, self.gradients)
+
+    def learn(self, obs: Tensor, expert_actions: Tensor, share: Tensor) -> None:
+        """Gradients and loss of rows.
+
+        Args:
+            obs: [R, O].
+            expert_actions: [R, D].
+            share: [R, 1] of each action's error in the loss.
+        """
+        error = self.actor.forward(self.whole.observations.normalize(obs).unsqueeze(0)).sub_(expert_actions)
+        if self.whole.config.loss == "squared":
+            of_action, slope = error.square(), 2.0 * error
+        else:
+            of_action, slope = error.abs(), error.sign()
+        self.loss = (of_action * share).sum()
+        self.gradients.zero_()
+        self.actor.backward(slope.mul_(share))
+
+
+Piece = tuple[Part, Tensor, Tensor]
+"""A part, its samples [R] int64, and their share [R, 1] of the loss."""
+
+
+@torch.no_grad()
+def _learn_pieces(pieces: Sequence[Piece], obs: Tensor, expert_actions: Tensor) -> None:
+    """What one thread learns of a batch."""
+    for part, rows, share in pieces:
+        part.learn(obs[rows], expert_actions[rows], share)

@@ -240,9 +240,10 @@ def test_a_student_learns_from_the_rollouts_that_are_stored(monkeypatch):
     sizes = []
     learn = ActionRegression.learn
 
-    def noting(self, obs, expert_actions, progress, weights=None):
+    def noting(self, obs, expert_actions, progress, weights, rows):
+        assert sorted(rows.tolist()) == list(range(len(obs)))
         sizes.append(len(obs))
-        return learn(self, obs, expert_actions, progress, weights)
+        return learn(self, obs, expert_actions, progress, weights, rows)
 
     monkeypatch.setattr(ActionRegression, "learn", noting)
     iterate(dagger, 5)

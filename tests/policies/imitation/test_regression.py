@@ -9,7 +9,7 @@ import torch
 from policies_toy import ToyEnv
 
 from rookery.policies.imitation.dagger import DAgger, DAggerConfig
-from rookery.policies.imitation.regression import ActionRegression, RegressionConfig
+from rookery.policies.imitation.regression import MAX_PARTS, PART_ROWS, ActionRegression, RegressionConfig
 from rookery.policies.imitation.teacher import ControllerTeacher
 from rookery.policies.policy import layers_of
 from rookery.sim.specs import ActionSpec, Group, Term
@@ -25,9 +25,9 @@ def regression(**settings: Any) -> ActionRegression:
     return ActionRegression(GROUP, RegressionConfig(hidden=(4,), **settings), torch.Generator().manual_seed(0))
 
 
-def batch() -> tuple[torch.Tensor, torch.Tensor]:
+def batch(size: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
     chance = torch.Generator().manual_seed(1)
-    return torch.randn(5, 3, generator=chance), torch.rand(5, 2, generator=chance)
+    return torch.randn(size, 3, generator=chance), torch.rand(size, 2, generator=chance)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -57,11 +57,12 @@ def test_adams_first_step_is_as_long_as_the_learning_rate(progress, final, rate)
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("weights", [None, [0.0, 1.0, 0.0, 1.0, 0.0]])
-def test_the_step_descends_the_loss_by_autograd(weights, loss):
-    made = regression(max_grad_norm=1e9, loss=loss)
-    obs, expert = batch()
+@pytest.mark.parametrize("size", [5, 2 * PART_ROWS + 5, (MAX_PARTS + 1) * PART_ROWS])
+def test_the_step_descends_the_loss_by_autograd(weights, loss, size):
+    made = regression(max_grad_norm=1e9, loss=loss, batch=size)
+    obs, expert = batch(size)
     policy = made.policy().requires_grad_(True)
-    share = torch.ones(5) if weights is None else torch.tensor(weights)
+    share = torch.ones(size) if weights is None else torch.tensor(weights).repeat(-(-size // 5))[:size]
     x = (obs - policy.get_buffer("normalize.mean")) / policy.get_buffer("normalize.std")
     for i, layer in enumerate(layers_of(policy)):
         x = torch.nn.functional.linear(x if i == 0 else x.tanh(), *layer)
@@ -69,6 +70,31 @@ def test_the_step_descends_the_loss_by_autograd(weights, loss):
     made.learn(obs, expert, 0.0, None if weights is None else share)
     wanted = torch.cat([p.grad.T.flatten() if p.dim() == 2 else p.grad for p in policy.parameters()])
     torch.testing.assert_close(made._gradients[0].sort().values, wanted.sort().values, rtol=1e-4, atol=1e-7)
+
+
+def test_any_number_of_threads_learns_the_same_bits_of_the_rows_named():
+    size = 3 * PART_ROWS + 7
+    obs, expert = batch(size)
+    rows = torch.randperm(size, generator=torch.Generator().manual_seed(2))[: 2 * PART_ROWS + 100]
+    weights = (torch.arange(size) % 3 > 0).float()
+    results = []
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2, 3, 4):
+            torch.set_num_threads(threads)
+            made = regression(batch=size)
+            torch.set_num_threads(1)
+            loss = [made.learn(obs, expert, 0.0, weights, rows).item() for _ in range(3)]
+            results.append((loss, made.state_dict()["parameters"].clone()))
+            made.close()
+    finally:
+        torch.set_num_threads(before)
+    alone = regression(batch=size)
+    losses = [alone.learn(obs[rows], expert[rows], 0.0, weights[rows]).item() for _ in range(3)]
+    for loss, parameters in [*results, (losses, alone.state_dict()["parameters"])]:
+        assert loss == results[0][0]
+        assert torch.equal(parameters, results[0][1])
+    assert losses[2] < losses[0]
 
 
 def test_a_student_of_a_teacher_that_does_one_thing_or_the_other():
