@@ -127,9 +127,10 @@ class Runner:
         if self.rank:
             return self._follow()
         last_save = -1
+        each = self.algorithm.steps_per_update * self.algorithm.roles.actors
         with (
             RunLock(self.folder),
-            RunLog(self.folder, self.steps, self.config.total_steps, progress, self._tracking(note)) as log,
+            RunLog(self.folder, self.steps, self.config.end(self.steps, each), progress, self._tracking(note)) as log,
             Interruption() as interruption,
         ):
             if self._there is not None and checkpoint.complete(self.folder)[-1:] != self._there:

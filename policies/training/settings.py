@@ -42,6 +42,11 @@ class RunnerConfig:
         if self.target_success is not None and not 0.0 <= self.target_success <= 1.0:
             raise RookeryError(f"target_success must be from 0 to 1, got {self.target_success}.")
 
+    def end(self, steps: int, each: int) -> int:
+        """Control steps at the end of a training that has made `steps` and makes `each` in an iteration: a whole one is made
+        where `total_steps` lies within it."""
+        return steps + -(-max(0, self.total_steps - steps) // each) * each
+
     def stop(self, steps: int, seconds: float, success: float | None) -> str | None:
         """Why training ends after these control steps and seconds of training, with the mean success of the latest episodes
         where it counts: "success", "steps" or "time"; None for going on."""

@@ -163,6 +163,15 @@ def test_an_algorithm_without_rollouts_never_steps_the_environment(tmp_path):
     assert_same(runner, resumed)
 
 
+@pytest.mark.parametrize("total", [1, 4 * WORLDS - 1, 4 * WORLDS, 4 * WORLDS + 1])
+def test_the_terminal_is_told_the_steps_that_will_be_made(tmp_path, total, capsys):
+    config = replace(CONFIG, total_steps=total)
+    runner = make(tmp_path, config)
+    assert runner.run(None) == "steps"
+    assert runner.steps == config.end(0, 4 * WORLDS) == config.end(runner.steps, 4 * WORLDS)
+    assert f"{runner.steps} of {runner.steps} steps" in capsys.readouterr().err
+
+
 def test_a_resumed_run_is_bit_equal(tmp_path):
     straight = make(tmp_path / "a")
     straight.run(quiet)
