@@ -34,11 +34,11 @@ def imported(tree: ast.AST, modules: set[str]) -> set[str]:
     found = set()
     unread = {
         inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for node in trees.walked(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
-    for node in ast.walk(tree):
+    for node in trees.walked(tree):
         if node in unread:
             continue
         names: list[str] = []
@@ -97,7 +97,7 @@ def test_assets_refuse_by_sentences():
         f"{path}:{node.lineno}"
         for path, tree in sources().items()
         if path.startswith("assets/")
-        for node in ast.walk(tree)
+        for node in trees.walked(tree)
         if isinstance(node, ast.Raise) and node.exc is not None and "ValueError" in ast.unparse(node.exc).split("(")[0]
     ]
     assert not found, "raise a RookeryError:\n" + "\n".join(found)
@@ -123,7 +123,7 @@ def probes(tree: ast.AST) -> list[int]:
     """Lines that ask an environment, with `getattr` or `hasattr`, what it has."""
     return [
         node.lineno
-        for node in ast.walk(tree)
+        for node in trees.walked(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id in ("getattr", "hasattr")
@@ -141,7 +141,7 @@ def test_nothing_probes_environments():
 def test_no_base_class_exists_for_type_checkers_only():
     found = []
     for path, tree in sources().items():
-        for node in ast.walk(tree):
+        for node in trees.walked(tree):
             if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
                 inside = [n for statement in node.body for n in ast.walk(statement)]
                 if any(not isinstance(s, ast.Import | ast.ImportFrom) for s in node.body) or node.orelse:
@@ -166,7 +166,7 @@ SHARED_NAMES = {"Args"}
 def test_no_class_name_stands_for_two_things():
     places: dict[str, list[str]] = {}
     for path, tree in sources().items():
-        for node in ast.walk(tree):
+        for node in trees.walked(tree):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(path)
     found = {name: at for name, at in places.items() if len(at) > 1 and name not in SHARED_NAMES}
@@ -177,7 +177,7 @@ def vague_summaries(path: str, tree: ast.Module) -> list[str]:
     """Docstrings whose first word does not say what the thing is or does."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     found = []
-    for node in ast.walk(tree):
+    for node in trees.walked(tree):
         summary = (isinstance(node, kinds) and ast.get_docstring(node)) or ""
         if re.match(r"(What|Where|Whether|How|That|Of)\b", summary):
             found.append(f"{path}: {summary.splitlines()[0]}")
@@ -202,11 +202,12 @@ def long_functions(path: str, tree: ast.Module) -> list[str]:
     """Functions above the limit that Numba does not compile; docstrings count."""
     compiled = compiled_decorators(tree)
     found = []
-    for node in ast.walk(tree):
+    for node in trees.walked(tree):
         if isinstance(node, ast.FunctionDef):
-            decorators = {ast.unparse(d).split("(")[0] for d in node.decorator_list}
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if lines > MOST_FUNCTION_LINES and not decorators & compiled:
+            if lines <= MOST_FUNCTION_LINES:
+                continue
+            if not {ast.unparse(d).split("(")[0] for d in node.decorator_list} & compiled:
                 found.append(f"{path}:{node.name} {lines} lines")
     return found
 

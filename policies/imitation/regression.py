@@ -92,7 +92,7 @@ class ActionRegression:
         self.actor_inputs = self.chains.actor_inputs
         self._parameters = torch.zeros(1, weight_count(self.chains.actor), device=device)
         cpu = self.device.type == "cpu"
-        self._parts = [Part(self) for _ in range(min(-(-config.batch // PART_ROWS), MAX_PARTS) if cpu else 1)]
+        self._parts = [BatchPart(self) for _ in range(min(-(-config.batch // PART_ROWS), MAX_PARTS) if cpu else 1)]
         self._threads = Threads()
         self._thread_count = min(torch.get_num_threads(), len(self._parts))
         self.actor, self._gradients = self._parts[0].actor, self._parts[0].gradients
@@ -167,7 +167,7 @@ class ActionRegression:
         self.observations.load_state_dict(under("norm", state))
 
 
-class Part:
+class BatchPart:
     """A part of a batch: activations and gradients of its own, weights in common.
 
     Args:
@@ -203,12 +203,12 @@ class Part:
         self.actor.backward(slope.mul_(share))
 
 
-Piece = tuple[Part, Tensor, Tensor]
-"""A part, its samples [R] int64, and their share [R, 1] of the loss."""
+Piece = tuple[BatchPart, Tensor, Tensor]
+"""A part of a batch, its samples [R] int64, and their share [R, 1] of the loss."""
 
 
 @torch.no_grad()
 def _learn_pieces(pieces: Sequence[Piece], obs: Tensor, expert_actions: Tensor) -> None:
-    """What one thread learns of a batch."""
+    """Learn some parts of a batch, one after the other."""
     for part, rows, share in pieces:
         part.learn(obs[rows], expert_actions[rows], share)

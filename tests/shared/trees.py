@@ -21,6 +21,11 @@ def tree(file: Path) -> ast.Module:
 
 
 @functools.cache
+def walked(root: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a tree."""
+    return tuple(ast.walk(root))
+
+
 def nodes(file: Path) -> tuple[ast.AST, ...]:
     """All of its tree."""
-    return tuple(ast.walk(tree(file)))
+    return walked(tree(file))
