@@ -43,7 +43,7 @@ def find_run(run: Path) -> Path:
         meant = f"did you mean {near!r}? Otherwise give" if near else "give"
         raise RookeryError(
             f"there is no folder {str(run)!r}: {meant} one that `rookery train` made, such as runs/drone-hover/{LATEST}, "
-            f"or a policy of the zoo ({', '.join(zoo()) or 'which is empty'})."
+            "or the name of a zoo policy, which `rookery list` shows."
         )
     if not (run / "contract.json").is_file():
         if (run / LATEST / "contract.json").is_file():
