@@ -1,11 +1,12 @@
 """Teams of volley-3v3 against each other: hierarchies, flat policies by self-play and leagues; the script.
 
-    python benchmarks/volley_teams.py [--train "MAPPO self-play" ...] [--only "hierarchy : script" ...] [--episodes 1000]
-        [--steps 6000000] [--runs runs/volley-teams] [--out FILE]
+    python benchmarks/volley_teams.py [--train "MAPPO self-play" ... [--keep]] [--only "hierarchy : script" ...]
+        [--episodes 1000] [--steps 6000000] [--runs runs/volley-teams] [--out FILE]
 
 Trains what is not there, one after the other; a training that was stopped goes on. The hierarchies are the stages of one
-`rookery reproduce volley-3v3`, for each seed. A league's team is its newest member. Half of a pair's episodes are played from
-each side. Rows that are not measured anew stay.
+`rookery reproduce volley-3v3`, for each seed. A league's team is its newest member. Flat teams are those in benchmarks/teams,
+where --keep puts those of --train, unless they were trained in --runs. Half of a pair's episodes are played from each side.
+Rows that are not measured anew stay.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from typing import Any
 
 from evaluation import ROOKERY, has_learned, training_seconds
 from result_file import RESULTS, digest, measured, told, write_result
+from zoo import store
 
 from rookery.experiments.league.state import FILE
 from rookery.experiments.match_env import CONTROLLER
 from rookery.experiments.recipes import find_recipe
 
 TASK = "volley-3v3"
+KEPT = Path(__file__).parent / "teams"
 ROUNDS = 4  # candidates of a league, which share its control steps
 FLAT = ("--config", "benchmarks/volley_flat.toml")
 LEAGUE = ("--iterations", str(ROUNDS), "--attempts", "1", "--accept", "-1")
@@ -96,7 +99,20 @@ def newest(folder: Path) -> Path:
 
 def folder_of(name: str, runs: Path, seed: int = 0) -> Path:
     """Where a team is trained; a hierarchy is a stage in it."""
-    return runs / (f"hierarchies-{seed}" if name in STAGES else name.replace(" ", "-").lower())
+    return runs / (f"hierarchies-{seed}" if name in STAGES else short(name))
+
+
+def short(name: str) -> str:
+    """Name of a team's folder."""
+    return name.replace(" ", "-").lower()
+
+
+def opponent(name: str, runs: Path, steps: int, seed: int = 0) -> str:
+    """`team`, or the flat one that is kept, where none was trained in `runs`."""
+    kept = KEPT / short(name)
+    if name in TRAININGS and kept.is_dir() and not folder_of(name, runs).with_suffix(".done").exists():
+        return str(kept)
+    return team(name, runs, steps, seed)
 
 
 def team(name: str, runs: Path, steps: int, seed: int = 0) -> str:
@@ -157,7 +173,7 @@ def learned(name: str, runs: Path, seed: int) -> float:
 def row(case: str, runs: Path, steps: int, episodes: int, seed: int) -> dict[str, Any]:
     """The figures of a pair."""
     *names, training = PAIRS[case]
-    policies = [team(name, runs, steps, training) for name in names]
+    policies = [team(names[0], runs, steps, training), opponent(names[1], runs, steps, training)]
     words = ["--episodes", str(episodes), "--seed", str(seed), "--randomize", "default", "--json"]
     command = [*ROOKERY, "match", TASK, *policies, *words]
     played = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
@@ -175,6 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--episodes", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=77)
     parser.add_argument("--train", nargs="*", default=[], choices=[*STAGES, *TRAININGS])
+    parser.add_argument("--keep", action="store_true", help="put the flat teams of --train into benchmarks/teams")
     parser.add_argument("--only", nargs="*", default=list(PAIRS), choices=list(PAIRS))
     parser.add_argument("--steps", type=int, default=6_000_000)
     parser.add_argument("--runs", type=Path, default=Path("runs/volley-teams"))
@@ -182,7 +199,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     args.runs.mkdir(parents=True, exist_ok=True)
     for name in args.train:
-        team(name, args.runs, args.steps)
+        policy = team(name, args.runs, args.steps)
+        if args.keep and name in TRAININGS:
+            store(Path(policy), short(name), KEPT)
     rows = (
         {case_of(r["team"], r["against"], r["seed"]): r for r in json.loads(args.out.read_text())["rows"]}
         if args.out.exists()

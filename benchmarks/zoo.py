@@ -48,12 +48,13 @@ FILES = ("contract.json", "policy*.safetensors", "randomization.toml")
 """Of a run, that a policy of the zoo consists of."""
 
 
-def store(run: Path, name: str | None) -> str:
+def store(run: Path, name: str | None, place: Path = ZOO) -> str:
     """Copy the policy of a run into the zoo.
 
     Args:
         run: its folder.
         name: in the zoo; None for its task.
+        place: folder of the policies, where another than the zoo.
 
     Returns:
         The name.
@@ -75,10 +76,10 @@ def store(run: Path, name: str | None) -> str:
             f"{run} was trained by {foreign[0]}, which is not in the repository, so it cannot be made again: commit that file "
             "and train by it."
         )
-    target = ZOO / (name or contract["task_id"])
+    target = place / (name or contract["task_id"])
     fresh = target.with_name(f".{target.name}")
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir()
+    fresh.mkdir(parents=True)
     for file in (f for pattern in FILES for f in sorted(folder.glob(pattern))):
         shutil.copyfile(file, fresh / file.name)
     shutil.rmtree(target, ignore_errors=True)

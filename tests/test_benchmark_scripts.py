@@ -118,6 +118,12 @@ def test_a_team_of_other_steps_is_not_taken_for_one_of_these(tmp_path, monkeypat
     assert len(trained) == 1
     with pytest.raises(SystemExit, match="is of --steps 2000: give the same"):
         volley_teams.team(name, tmp_path, 4000)
+    monkeypatch.setattr(volley_teams, "KEPT", tmp_path / "kept")
+    (tmp_path / "kept" / "psro-nash").mkdir(parents=True)
+    (tmp_path / "kept" / "mappo-self-play").mkdir()
+    assert volley_teams.opponent("PSRO Nash", tmp_path, 2000) == str(tmp_path / "kept" / "psro-nash")
+    assert volley_teams.opponent(name, tmp_path, 2000) == str(tmp_path / "mappo-self-play")
+    assert len(trained) == 1
     for log in ("", "steps,seconds\r\n"):  # it was stopped before its first row
         (tmp_path / "progress.csv").write_text(log)
         assert (evaluation.has_learned(tmp_path, 1), evaluation.training_seconds(tmp_path)) == (False, 0.0)
