@@ -116,6 +116,7 @@ def test_a_run_goes_on_and_is_a_start(runs: Runs, in_tmp: Path, capsys: pytest.C
     assert main(["export", "--check", "bundle"]) == 0
 
 
+@pytest.mark.slow
 def test_the_gate_compares_the_c_and_delays_the_choices(runs: Runs, in_tmp: Path) -> None:
     factor = "[factors.action_delay]\nlow = 0.0\nhigh = 0.05\nsource = 'a test'\nidle = true\n"
     figure = "[figures.action_change]\nmost = 1.0\nsource = 'a test'\n"

@@ -45,6 +45,7 @@ def margin(found: Report, factor: str, direction: str = "up") -> Margin:
     return next(m for m in found.margins if (m.factor, m.direction) == (factor, direction))
 
 
+@pytest.mark.slow
 def test_the_margin_of_a_known_success_rate(tmp_path):
     """Success is 1 - offset: 0.9 at 0.1. Of 400 episodes the 10 % quantile has a standard deviation of 0.015."""
     found = margin(report(tmp_path, episodes=400), "offset")

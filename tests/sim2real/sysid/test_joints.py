@@ -88,6 +88,7 @@ def test_what_is_not_fitted_is_judged_by_a_replay_with_what_was_found(bullet_log
         assert report.errors[name]["identified"]["all"] < report.errors[name]["nominal"]["all"]
 
 
+@pytest.mark.slow
 def test_servo_damping_and_viscous_friction_are_named_as_collinear(bullet_log):
     parameters = joint_parameters(nominal_leg(), ("armature", "damping", "kd", "motor_speed"))
     found = identify(JointProblem(nominal_leg(), bullet_log, parameters))

@@ -139,6 +139,7 @@ def disturb(task: Any, g: torch.Generator) -> list[int]:
     return forced
 
 
+@pytest.mark.slow
 def test_grips_rewards_and_ends_are_those_of_a_slow_reference() -> None:
     env = make(config={"history": 1})
     task = task_of(env)

@@ -155,6 +155,7 @@ def test_an_opponent_that_hardly_counts_tells_hardly_anything() -> None:
     assert both[1] == pytest.approx(alone[1], abs=0.005)
 
 
+@pytest.mark.slow
 def test_the_lower_end_lies_above_the_truth_as_rarely_as_it_says() -> None:
     """Candidates are accepted by it. One opponent who counts and six who hardly do, and two who count alike."""
     rng = np.random.default_rng(0)
