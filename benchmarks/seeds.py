@@ -38,9 +38,10 @@ COLUMNS = [
     {"key": "commit", "title": "commit"},
 ]
 METRICS = {
-    "seeds": "of the trainings, each by the whole recipe; a policy of the zoo whose contract names the same commit is seed 0",
+    "seeds": "of the trainings, each by the whole recipe; a policy of the zoo whose contract names the same commit is seed 0, and"
+    " of volleyball's three the zoo's policy, of an earlier commit",
     "none_mean": "mean over the seeds of the success rate in 256 episodes, or in those that a command asks for",
-    "training_s": "median over seeds of the seconds of all stages, one thread, other processes on the other core",
+    "training_s": "median over seeds of the seconds of all stages; one thread, or two, while other processes ran",
     "commit": "of training and evaluation",
 }
 
@@ -51,7 +52,7 @@ def trained(policy: str, seed: int, folder: Path, episodes: int) -> dict[str, An
     made = subprocess.run([*ROOKERY, "reproduce", policy, "--seed", str(seed), "--out", str(run)], check=False)
     if made.returncode:
         raise SystemExit(made.returncode)  # it has said why
-    row: dict[str, Any] = {"seed": seed, "training_s": round(training_seconds(run), 1)}
+    row: dict[str, Any] = {"seed": seed, "episodes": episodes, "training_s": round(training_seconds(run), 1)}
     for randomize in ("none", "default"):
         figures = evaluate(ROOKERY, run, randomize, episodes, 0)
         row[randomize] = {key: figures[key] for key in ("success", "metric_name", "metric", "metrics", "causes")}
@@ -74,6 +75,14 @@ def spread(key: str, values: list[float], form: str) -> dict[str, Any]:
     return {f"{key}_mean": statistics.fmean(values), f"{key}_range": f"{min(values):{form}} to {max(values):{form}}"}
 
 
+def options(row: dict[str, Any]) -> str:
+    """The options of a row that are not the default's; nothing where there are none."""
+    seeds, episodes = row["seeds"].replace(",", ""), row["runs"][0].get("episodes", 256)
+    words = [f"--seeds {seeds}"] if seeds != "0 1 2" else []
+    words += [f"--episodes {episodes}"] if episodes != 256 else []
+    return f"{row['policy']} with {' '.join(words)}" if words else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("policies", nargs="+", help="of the zoo, or files of recipes")
@@ -89,7 +98,10 @@ def main() -> None:
         print({key: value for key, value in row.items() if key != "runs"}, flush=True)
         kept = json.loads(args.out.read_text())["rows"] if args.out.exists() else []
         rows = sorted([row, *(r for r in kept if r["policy"] != policy)], key=lambda r: str(r["policy"]))
-        command = f"python benchmarks/seeds.py {' '.join(str(r['policy']) for r in rows)}"
+        others = "; ".join(differs for r in rows if (differs := options(r)))
+        command = f"python benchmarks/seeds.py {' '.join(str(r['policy']) for r in rows)}" + (
+            f" ({others})" if others else ""
+        )
         write_result(args.out, command, start, COLUMNS, rows, METRICS, **told(rows))
 
 
