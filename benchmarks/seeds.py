@@ -38,8 +38,8 @@ COLUMNS = [
     {"key": "commit", "title": "commit"},
 ]
 METRICS = {
-    "seeds": "of the trainings, each by the whole recipe; a policy of the zoo whose contract names the same commit is seed 0, and"
-    " of volleyball's three the zoo's policy, of an earlier commit",
+    "seeds": "of the trainings, each by the whole recipe; a policy of the zoo whose contract names the same commit is seed 0,"
+    " and of volleyball's three the zoo's policy, of an earlier commit",
     "none_mean": "mean over the seeds of the success rate in 256 episodes, or in those that a command asks for",
     "training_s": "median over seeds of the seconds of all stages; one thread, or two, while other processes ran",
     "commit": "of training and evaluation",
