@@ -48,13 +48,13 @@ FILES = ("contract.json", "policy*.safetensors", "randomization.toml")
 """Of a run, that a policy of the zoo consists of."""
 
 
-def store(run: Path, name: str | None, place: Path = ZOO) -> str:
+def store(run: Path, name: str | None, place: Path | None = None) -> str:
     """Copy the policy of a run into the zoo.
 
     Args:
         run: its folder.
         name: in the zoo; None for its task.
-        place: folder of the policies, where another than the zoo.
+        place: folder of the policies; None for the zoo.
 
     Returns:
         The name.
@@ -76,7 +76,7 @@ def store(run: Path, name: str | None, place: Path = ZOO) -> str:
             f"{run} was trained by {foreign[0]}, which is not in the repository, so it cannot be made again: commit that file "
             "and train by it."
         )
-    target = place / (name or contract["task_id"])
+    target = (place or ZOO) / (name or contract["task_id"])
     fresh = target.with_name(f".{target.name}")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
