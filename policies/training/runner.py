@@ -106,6 +106,7 @@ class Runner:
         self.rank = reduction.rank
         self.alone = False
         algorithm.share(reduction)
+        self._each = algorithm.steps_per_update * algorithm.roles.actors  # control steps of an iteration
         self._note_share()
 
     def run(self, progress: Progress | None = None, wanted: Wanted | None = None, note: Note | None = None) -> str:
@@ -127,10 +128,9 @@ class Runner:
         if self.rank:
             return self._follow()
         last_save = -1
-        each = self.algorithm.steps_per_update * self.algorithm.roles.actors
         with (
             RunLock(self.folder),
-            RunLog(self.folder, self.steps, self.config.end(self.steps, each), progress, self._tracking(note)) as log,
+            RunLog(self.folder, self.steps, self.config.end(self.steps, self._each), progress, self._tracking(note)) as log,
             Interruption() as interruption,
         ):
             if self._there is not None and checkpoint.complete(self.folder)[-1:] != self._there:
@@ -248,7 +248,7 @@ class Runner:
             self._collect()
         if self.randomization_share is not None:
             self._note_share()
-        samples = self.algorithm.steps_per_update * self.algorithm.roles.actors
+        samples = self._each
         episodes = self.episodes.summarize(self.steps + samples, self._reduction)
         self._agree(self.steps + samples)
         middle = time.perf_counter()
