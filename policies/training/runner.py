@@ -128,9 +128,10 @@ class Runner:
         if self.rank:
             return self._follow()
         last_save = -1
+        end = self.config.end(self.steps, self._each)
         with (
             RunLock(self.folder),
-            RunLog(self.folder, self.steps, self.config.end(self.steps, self._each), progress, self._tracking(note)) as log,
+            RunLog(self.folder, self.steps, end, progress, self._tracking(note)) as log,
             Interruption() as interruption,
         ):
             if self._there is not None and checkpoint.complete(self.folder)[-1:] != self._there:
@@ -248,17 +249,15 @@ class Runner:
             self._collect()
         if self.randomization_share is not None:
             self._note_share()
-        samples = self._each
-        episodes = self.episodes.summarize(self.steps + samples, self._reduction)
-        self._agree(self.steps + samples)
+        episodes = self.episodes.summarize(self.steps + self._each, self._reduction)
+        self._agree(self.steps + self._each)
         middle = time.perf_counter()
         self.figures = figures = self.algorithm.update(min(1.0, self.steps / self.config.total_steps))
         end = time.perf_counter()
-        self.steps += samples
+        self.steps += self._each
         self.iteration += 1
         self.seconds += end - start - (compiling_s() - compiled)
-        if self.algorithm.rollout_steps:
-            samples *= sum(group.count for group in self.env.groups.values())
+        agents = sum(group.count for group in self.env.groups.values()) if self.algorithm.rollout_steps else 1
         diverged = [name for name, value in figures.items() if math.isnan(value)]
         if diverged:
             raise Diverged(
@@ -269,7 +268,7 @@ class Runner:
             "steps": self.steps,
             "iteration": self.iteration,
             "seconds": self.seconds,
-            "samples_per_s": samples / (end - start),
+            "samples_per_s": self._each * agents / (end - start),
             "collect_s": middle - start,
             "learn_s": end - middle,
             **{name: total - traffic[name] for name, total in self._reduction.traffic().items()},
